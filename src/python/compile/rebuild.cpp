@@ -120,6 +120,13 @@ bool has_order_of_its_own(PyObject* set) {
   return false;
 }
 
+/// `seen.append`.
+bool is_method_of_container(PyObject* method) {
+  PyObject* self = PyCFunction_GET_SELF(method);
+  return self &&
+         (PyList_CheckExact(self) || PyDict_CheckExact(self) || PySet_CheckExact(self) || PyODict_CheckExact(self));
+}
+
 }  // namespace
 
 // ---------------------------------------------------------------------------------------------- which node
@@ -210,11 +217,20 @@ Rebuilder::Node Rebuilder::create(PyObject* value) {
     unfilled_.emplace_back(value, cell);
     return cell;
   }
-  if (Py_IS_TYPE(value, &PyMethod_Type) && interpreter::is_traced_array(PyMethod_GET_SELF(value)))
-    return method_of_array(value);
+  if (Py_IS_TYPE(value, &PyMethod_Type) && interpreter::is_traced_array(PyMethod_GET_SELF(value))) {
+    PyObject* twin = interpreter::method_of_numpy(PyMethod_GET_FUNCTION(value));
+    const Ref name = Ref::steal(twin ? PyObject_GetAttrString(twin, "__name__") : nullptr);
+    if (!name) throw NotRebuilt{"a method of an array: " + guards::describe(value)};
+    return attribute(PyMethod_GET_SELF(value), PyUnicode_AsUTF8(name.get()));
+  }
   if (Py_IS_TYPE(value, &PyMethod_Type))
     return builder_.method(node_of(PyMethod_GET_FUNCTION(value)), node_of(PyMethod_GET_SELF(value)));
-  if (PyCFunction_CheckExact(value)) return method_of_container(value);
+  if (PyCFunction_CheckExact(value)) {
+    // As a hook. Elsewhere what is in the container counts.
+    if (!sets_hooks_ || !is_method_of_container(value))
+      throw NotRebuilt{"a C function: " + guards::describe(value)};
+    return attribute(PyCFunction_GET_SELF(value), reinterpret_cast<PyCFunctionObject*>(value)->m_ml->ml_name);
+  }
   if (PySlice_Check(value)) {
     const auto* slice = reinterpret_cast<PySliceObject*>(value);
     return builder_.slice(node_of(slice->start), node_of(slice->stop), node_of(slice->step));

@@ -81,14 +81,13 @@ class Rebuilder {
   Node getter(PyObject* getter);
   Node array(PyObject* array);
   Node traced_array(PyObject* array);
-  Node method_of_array(PyObject* method);
   Node range(PyObject* range);
   Node view(PyObject* view, const char* method);
   Node proxy(PyObject* proxy);
   Node iterator(PyObject* iterator);
   Node dict_iterator(PyObject* iterator);
   Node own_dict(PyObject* dict);
-  Node method_of_container(PyObject* method);
+  Node attribute(PyObject* object, const char* name);
   std::optional<Node> dict_of_hooks(PyObject* dict);
   void hooks(const interpreter::Effect& effect);
   std::vector<Node> nodes_of(PyObject* tuple, Py_ssize_t from = 0);
@@ -111,6 +110,7 @@ class Rebuilder {
   std::vector<std::pair<PyObject*, Node>> unfilled_;
   std::vector<PyObject*> outputs_;
   int depth_ = 0;                  ///< Of what is being created.
+  bool sets_hooks_ = false;        ///< What is being created is a hook.
   std::vector<guards::Ref> held_;  ///< Keys of nodes_.
 };
 

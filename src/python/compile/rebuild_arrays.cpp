@@ -81,16 +81,4 @@ Rebuilder::Node Rebuilder::traced_array(PyObject* array) {
   return builder_.call(subscript.get(), arguments);
 }
 
-/// Of one that the graph has computed: looked up there again.
-Rebuilder::Node Rebuilder::method_of_array(PyObject* method) {
-  const Ref builtins = taken(PyImport_ImportModule("builtins"), method);
-  const Ref look_up = taken(PyObject_GetAttrString(builtins.get(), "getattr"), method);
-  PyObject* function = PyMethod_GET_FUNCTION(method);
-  PyObject* twin = interpreter::method_of_numpy(function);
-  if (!twin) throw NotRebuilt{"a method of an array: " + guards::describe(method)};
-  const Ref name = taken(PyObject_GetAttrString(twin, "__name__"), method);
-  const Node arguments[] = {node_of(PyMethod_GET_SELF(method)), constant(name.get())};
-  return builder_.call(look_up.get(), arguments);
-}
-
 }  // namespace braze::python

@@ -40,6 +40,7 @@ void Rebuilder::hooks(const interpreter::Effect& effect) {
   builder_.effect(guards::EffectKind::call, operands);
   if (hooks.dict == Py_None) return;
   hold(hooks.dict);
+  sets_hooks_ = true;
   const Node dict = node(hooks.dict);
   const bool is_complete = guards::for_each_key(hooks.dict, [&](PyObject* key) {
     PyObject* hook = guards::entry_of_key(hooks.dict, key);
@@ -48,6 +49,7 @@ void Rebuilder::hooks(const interpreter::Effect& effect) {
     builder_.effect(guards::EffectKind::store_item, entry);
     return true;
   });
+  sets_hooks_ = false;
   if (!is_complete) throw NotRebuilt{"hooks on a gradient that cannot be read"};
 }
 
@@ -64,15 +66,11 @@ std::optional<guards::RecipeNode> Rebuilder::dict_of_hooks(PyObject* dict) {
   return std::nullopt;
 }
 
-/// `seen.append`, of an exact builtin container.
-guards::RecipeNode Rebuilder::method_of_container(PyObject* method) {
-  PyObject* self = PyCFunction_GET_SELF(method);
-  const bool is_one = self && (PyList_CheckExact(self) || PyDict_CheckExact(self) || PySet_CheckExact(self) ||
-                               PyODict_CheckExact(self));
+guards::RecipeNode Rebuilder::attribute(PyObject* object, const char* name) {
   static PyObject* const get = PyObject_GetAttrString(PyImport_AddModule("builtins"), "getattr");  // For good.
-  if (!is_one || !get) throw NotRebuilt{"a C function: " + guards::describe(method)};
-  const char* text = reinterpret_cast<PyCFunctionObject*>(method)->m_ml->ml_name;
-  const Node arguments[] = {node_of(self), constant(Ref::steal(PyUnicode_InternFromString(text)).get())};
+  const Ref text = Ref::steal(PyUnicode_InternFromString(name));
+  if (!get || !text) throw NotRebuilt{"no memory"};
+  const Node arguments[] = {node_of(object), constant(text.get())};
   return builder_.call(get, arguments);
 }
 

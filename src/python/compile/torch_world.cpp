@@ -44,13 +44,13 @@ namespace py = pybind11;
 
 namespace {
 
-/// Really, or by what stands for it where its sizes vary.
-bool may_be_written(const TorchWorld::Tensor& tensor, const TorchSizes& sizes) {
+/// Really, or by what stands for it: where its sizes vary, or as its `data`.
+bool may_be_written(const TorchWorld::Tensor& tensor, const TorchSizes& sizes, bool by_data = true) {
   if (!tensor.version.enabled() || tensor.version.current_version() != tensor.version_before) return true;
   PyObject* tracer = sizes.tracer_of(tensor.object);
-  const capture::TracerTensor* traced = tensor.shown.defined() ? capture::as_tracer(tensor.shown)
-                                        : tracer               ? capture::as_tracer(THPVariable_Unpack(tracer))
-                                                               : nullptr;
+  const capture::TracerTensor* traced = by_data && tensor.shown.defined() ? capture::as_tracer(tensor.shown)
+                                        : tracer ? capture::as_tracer(THPVariable_Unpack(tracer))
+                                                 : nullptr;
   return traced && traced->view()->memory->version > 0;
 }
 
@@ -445,7 +445,8 @@ TorchWorld::StoredData TorchWorld::store_data(PyObject* tensor, PyObject* value)
   }
   const auto known = std::ranges::find(tensors_, tensor, &Tensor::object);
   capture::ReplacedData* replaced = capture::replaced_data();
-  if (known == tensors_.end() || may_be_written(*known, sizes_) || !replaced) return {};
+  // What was written by its `data` may be replaced by it: `w.data *= mask`.
+  if (known == tensors_.end() || may_be_written(*known, sizes_, /*by_data=*/false) || !replaced) return {};
   using Outcome = capture::ReplacedData::Outcome;
   const Outcome outcome = replaced->replace(tracer_.impl(), target, data);
   if (outcome == Outcome::refused) return {};

@@ -271,7 +271,10 @@ const at::Tensor& leaf_at(const torch::autograd::Edge& edge) {
 /// Before this run lets go of what is saved.
 BackwardNode::Again BackwardNode::again() {
   const TrainingSeam& seam = *program_->seam_;
-  if (!seam.tape()) return {{}, seam.gradients.no_tape};
+  if (!seam.tape()) {
+    const std::string& why = seam.gradients.no_tape;
+    return {{}, why.empty() ? "gradients were not recorded where its graph began" : why};
+  }
   if (program_->backwards_->reads_what_is_written())
     return {{}, "a gradient reads a tensor from outside that the function writes to"};
   seam.is_differentiated_twice = true;

@@ -40,10 +40,9 @@ PROGRAMS = {
 
 @pytest.fixture(autouse=True)
 def default_device():
-    before = torch.get_default_device()
     torch.set_default_device("cpu:0")
     yield
-    torch.set_default_device(before)
+    torch.set_default_device(None)
 
 
 def same(ours, theirs):

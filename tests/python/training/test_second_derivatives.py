@@ -183,3 +183,29 @@ def test_operators(part):
             torch.testing.assert_close(ours[k], one, equal_nan=True, rtol=2e-3, atol=2e-4, msg=text)
         compared += 1
     assert compared > 20
+
+
+def begun_without_gradients(x):
+    with torch.enable_grad():
+        return (x.sin() * x).sum()
+
+
+def resumed_without_gradients(x):
+    with torch.no_grad():
+        print(end="")
+        with torch.enable_grad():
+            y = x * 3
+    return (y * y * y).sum()
+
+
+@pytest.mark.parametrize("function", [begun_without_gradients, resumed_without_gradients])
+def test_graphs_that_begin_without_gradients_are_refused_by_name(function):
+    """Nothing says there how the forward is repeated."""
+    compiled = braze.compile(function)
+    for _ in range(3):
+        x = torch.randn(3, requires_grad=True)
+        with torch.set_grad_enabled(function is not begun_without_gradients):
+            y = compiled(x)
+        (first,) = torch.autograd.grad(y, x, create_graph=True)
+        with pytest.raises(RuntimeError, match="gradients were not recorded where its graph began"):
+            torch.autograd.grad(first.sum(), x)

@@ -159,7 +159,9 @@ int operands_looked_into(int opcode) {
     case COMPARE_OP: return 2;
     case STORE_SUBSCR: return 3;
     case UNARY_NEGATIVE:
+#ifdef UNARY_POSITIVE  // An intrinsic function from 3.12 on.
     case UNARY_POSITIVE:
+#endif
     case UNARY_INVERT:
     case GET_ITER: return 1;
     default: return reads_attribute(opcode) ? 1 : 0;
