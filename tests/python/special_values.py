@@ -71,8 +71,9 @@ BINARY: dict[str, Callable] = {
     "clamp both": lambda x, y: x.clamp(y, y + 1),
     "lerp": lambda x, y: torch.lerp(x, y, 0.25),
     "where": lambda x, y: torch.where(x > y, x, y),
-    # By 2, whether a product of bf16 numbers overflows f32 on the way depends on what is multiplied and added at once.
-    "addcmul": lambda x, y: torch.addcmul(x, x, y, value=0.5),
+    # By at most 1: whether a product that overflows f32 on the way does so depends on what is multiplied and added
+    # at once, in eager as here.
+    "addcmul": lambda x, y: torch.addcmul(x, x, y.clamp(-1, 1), value=0.5),
     "addcdiv": lambda x, y: torch.addcdiv(x, x, y, value=2),
     "prelu": lambda x, y: F.prelu(x, y[:1].to(x.dtype)),
 }  # fmt: skip
