@@ -34,6 +34,7 @@ def run_in_two(program: str, timeout: int = 400) -> str:
     processes = []
     for rank in range(2):
         own = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        own["CUDA_VISIBLE_DEVICES"] = ""  # DataParallel takes no module of the CPU where there are GPUs.
         processes.append(
             subprocess.Popen(
                 [sys.executable, "-c", BEGIN + program + END],
