@@ -44,14 +44,19 @@ def _axes(axis: Any) -> tuple[int, ...]:
     return axes
 
 
-def _reduced(a: Any, axis: Any, keepdims: Any, dtype: Any, rest: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def _refuse(*unusual: Any) -> None:
+    """Arguments that nothing here knows, by place or by name, end the graph."""
+    for given in unusual:
+        if len(given) > 0:
+            end()
+
+
+def _reduced(
+    a: Any, axis: Any, keepdims: Any, dtype: Any, out: Any, rest: tuple[Any, ...], named: dict[str, Any]
+) -> Any:
     """What a reduction is given, as a tensor; the unusual ends the graph."""
-    if (
-        len(rest) > 0
-        or len(named) > 0
-        or not isinstance(a, Array)
-        or (keepdims is not True and keepdims is not False)
-    ):
+    _refuse(rest, named)
+    if out is not None or not isinstance(a, Array) or (keepdims is not True and keepdims is not False):
         end()
     x = a._tensor
     if x.numel() == 0 or x.is_complex() or x.dtype is torch.float16 or not only_warns():
@@ -78,14 +83,14 @@ def _over(axis: Any, x: torch.Tensor) -> tuple[int, ...]:
 def sum_(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *rest: Any, **named: Any
 ):
-    x = _wide(_reduced(a, axis, keepdims, dtype, (out, *rest) if out is not None else rest, named))
+    x = _wide(_reduced(a, axis, keepdims, dtype, out, rest, named))
     return result(torch.sum(x, _over(axis, x), keepdim=keepdims) if x.dim() > 0 else x.clone())
 
 
 def mean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *rest: Any, **named: Any
 ):
-    x = _reduced(a, axis, keepdims, dtype, (out, *rest) if out is not None else rest, named)
+    x = _reduced(a, axis, keepdims, dtype, out, rest, named)
     if not x.is_floating_point():
         x = x.to(torch.float64)
     return result(torch.mean(x, _over(axis, x), keepdim=keepdims) if x.dim() > 0 else x.clone())
@@ -94,7 +99,7 @@ def mean(
 def prod(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *rest: Any, **named: Any
 ):
-    x = _wide(_reduced(a, axis, keepdims, dtype, (out, *rest) if out is not None else rest, named))
+    x = _wide(_reduced(a, axis, keepdims, dtype, out, rest, named))
     if axis is None:
         return result(torch.prod(x)) if keepdims is False else end()
     axes = _axes(axis)
@@ -112,7 +117,7 @@ def _spread(function: Function) -> Function:
         *rest: Any,
         **named: Any,
     ) -> Any:
-        x = _reduced(a, axis, keepdims, dtype, (out, *rest) if out is not None else rest, named)
+        x = _reduced(a, axis, keepdims, dtype, out, rest, named)
         if not isinstance(ddof, int) or x.dim() == 0:
             end()
         axes = _over(axis, x)
@@ -129,7 +134,7 @@ def _spread(function: Function) -> Function:
 
 def _extreme(function: Function) -> Function:
     def extreme(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *rest: Any, **named: Any) -> Any:
-        x = _reduced(a, axis, keepdims, None, (out, *rest) if out is not None else rest, named)
+        x = _reduced(a, axis, keepdims, None, out, rest, named)
         if x.dim() == 0:
             end()
         return result(function(x, _over(axis, x), keepdim=keepdims))
@@ -139,7 +144,7 @@ def _extreme(function: Function) -> Function:
 
 def _place_of_extreme(function: Function) -> Function:
     def place(a: Any, axis: Any = None, out: Any = None, *rest: Any, **named: Any) -> Any:
-        x = _reduced(a, axis, False, None, (out, *rest) if out is not None else rest, named)
+        x = _reduced(a, axis, False, None, out, rest, named)
         if x.dtype is torch.bool or x.dim() == 0 or isinstance(axis, tuple):
             end()
         return result(function(x) if axis is None else function(x, _axes(axis)[0]))
@@ -149,7 +154,7 @@ def _place_of_extreme(function: Function) -> Function:
 
 def _truth(function: Function) -> Function:
     def truth(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *rest: Any, **named: Any) -> Any:
-        x = _reduced(a, axis, keepdims, None, (out, *rest) if out is not None else rest, named)
+        x = _reduced(a, axis, keepdims, None, out, rest, named)
         x = x.to(torch.bool)
         if x.dim() == 0:
             end()
@@ -159,7 +164,7 @@ def _truth(function: Function) -> Function:
 
 
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *rest: Any, **named: Any) -> Any:
-    x = _wide(_reduced(a, axis, False, dtype, (out, *rest) if out is not None else rest, named))
+    x = _wide(_reduced(a, axis, False, dtype, out, rest, named))
     if x.is_floating_point() or isinstance(axis, tuple):
         end()  # PyTorch's sums begin with zero, which takes the sign of another one.
     return array(torch.cumsum(x.reshape(-1), 0) if axis is None else torch.cumsum(x, _axes(axis)[0]))
@@ -169,9 +174,7 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *rest: 
 
 
 def _tensor_of_array(a: Any, *refused: Any) -> torch.Tensor:
-    for one in refused:
-        if len(one) > 0:
-            end()
+    _refuse(*refused)
     return a._tensor if isinstance(a, Array) and not isinstance(a, Scalar) else end()
 
 
@@ -225,8 +228,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
 
 
 def astype(a: Any, dtype: Any, *rest: Any, copy: Any = True, **named: Any) -> Any:
-    if len(rest) > 0 or len(named) > 0:
-        end()
+    _refuse(rest, named)
     x = tensor_of(a)
     kind = type_named(dtype)
     if kind is None or (x.is_complex() and not kind.is_complex):
@@ -238,8 +240,7 @@ def astype(a: Any, dtype: Any, *rest: Any, copy: Any = True, **named: Any) -> An
 
 
 def copy(a: Any, *rest: Any, **named: Any) -> Any:
-    if len(rest) > 0 or len(named) > 0:
-        end()
+    _refuse(rest, named)
     if isinstance(a, Scalar):
         return result(a._tensor)
     return array(_tensor_of_array(a).clone(memory_format=torch.contiguous_format))
@@ -274,7 +275,8 @@ def take(a: Any, indices: Any, axis: Any = None, *rest: Any, **named: Any) -> An
 
 
 def clip(a: Any, a_min: Any = None, a_max: Any = None, *rest: Any, **named: Any) -> Any:
-    if len(rest) > 0 or len(named) > 0 or (a_min is None and a_max is None):
+    _refuse(rest, named)
+    if a_min is None and a_max is None:
         end()
     clipped = a if a_min is None else BINARY["maximum"](a, a_min)
     return clipped if a_max is None else BINARY["minimum"](clipped, a_max)
@@ -289,8 +291,7 @@ def round_(a: Any, decimals: Any = 0, out: Any = None) -> Any:
 
 
 def dot(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
-    if len(rest) > 0 or len(named) > 0:
-        end()
+    _refuse(rest, named)
     x, y = tensor_of(a), tensor_of(b)
     kind = common_type((x.dtype, y.dtype))
     has_product = kind is not None and (kind.is_floating_point or kind.is_complex)
@@ -319,8 +320,7 @@ def _joined(arrays: Any) -> list[torch.Tensor]:
 
 
 def concatenate(arrays: Any, axis: Any = 0, *rest: Any, **named: Any) -> Any:
-    if len(rest) > 0 or len(named) > 0:
-        end()
+    _refuse(rest, named)
     tensors = _joined(arrays)
     for tensor in tensors:
         if tensor.dim() != tensors[0].dim() or tensor.dim() == 0:
@@ -329,8 +329,7 @@ def concatenate(arrays: Any, axis: Any = 0, *rest: Any, **named: Any) -> Any:
 
 
 def stack(arrays: Any, axis: Any = 0, *rest: Any, **named: Any) -> Any:
-    if len(rest) > 0 or len(named) > 0:
-        end()
+    _refuse(rest, named)
     tensors = _joined(arrays)
     for tensor in tensors:
         if tensor.shape != tensors[0].shape:
@@ -358,8 +357,7 @@ def _dims(arrays: Any) -> int:
 
 
 def outer(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
-    if len(rest) > 0 or len(named) > 0:
-        end()
+    _refuse(rest, named)
     return BINARY["multiply"](array(tensor_of(a).reshape(-1, 1)), array(tensor_of(b).reshape(1, -1)))
 
 
@@ -378,25 +376,26 @@ def where(condition: Any, *choices: Any) -> Any:
 # ---- what makes arrays of others
 
 
-def asarray(a: Any, dtype: Any = None, *rest: Any, **named: Any) -> Any:
-    if len(rest) > 0 or len(named) > 0 or isinstance(a, Scalar):
+def _to_become(a: Any, dtype: Any) -> tuple[torch.Tensor, torch.dtype]:
+    """What an array is made of, and the type that it is to have."""
+    if isinstance(a, Scalar):
         end()
     x = tensor_of(a)
     kind = x.dtype if dtype is None else type_named(dtype)
-    if kind is None or (x.is_complex() and not kind.is_complex):
-        return end()
+    return (x, kind) if kind is not None and (kind.is_complex or not x.is_complex()) else end()
+
+
+def asarray(a: Any, dtype: Any = None, *rest: Any, **named: Any) -> Any:
+    _refuse(rest, named)
+    x, kind = _to_become(a, dtype)
     if isinstance(a, Array) and kind is x.dtype:
         return a
     return array(x, False) if kind is x.dtype else array(x.to(kind))
 
 
 def array_(a: Any, dtype: Any = None, *rest: Any, **named: Any) -> Any:
-    if len(rest) > 0 or len(named) > 0 or isinstance(a, Scalar):
-        end()
-    x = tensor_of(a)
-    kind = x.dtype if dtype is None else type_named(dtype)
-    if kind is None or (x.is_complex() and not kind.is_complex):
-        return end()
+    _refuse(rest, named)
+    x, kind = _to_become(a, dtype)
     return array(x.to(kind, copy=True))
 
 
@@ -411,7 +410,8 @@ def _like(function: Function) -> Function:
 
 def interp(x: Any, xp: Any, fp: Any, *rest: Any, **named: Any) -> Any:
     """A line from each point to the next; what lies outside has the first value, or the last."""
-    if len(rest) > 0 or len(named) > 0 or not only_warns():
+    _refuse(rest, named)
+    if not only_warns():
         end()
     at, points, values = [tensor_of(one).to(torch.float64) for one in (x, xp, fp)]
     if points.dim() != 1 or values.dim() != 1 or points.shape != values.shape or points.shape[0] < 2:

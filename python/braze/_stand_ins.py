@@ -24,6 +24,8 @@ from braze._load import C
 
 Function = Callable[..., Any]
 
+NO_FORM = "a function of PyTorch's in a form that cannot be one graph"
+
 # Operators that F.interpolate calls, and how many dimensions they resize.
 RESIZING = {
     "upsample_nearest1d": 1,
@@ -283,7 +285,7 @@ def handle_torch_function(public_api: Function, relevant_args: Any, *args: Any, 
     for arg in overloaded:
         method = arg.__torch_function__
         if method.__self__ is arg:
-            C.end_graph("a function of PyTorch's in a form that cannot be one graph")  # PyTorch warns.
+            C.end_graph(NO_FORM)  # PyTorch warns.
         result = method(public_api, types, args, kwargs)
         if result is not NotImplemented:
             return result
@@ -385,10 +387,10 @@ def gradients_within(
 def hooks_on(tensor: torch.Tensor, kind: int) -> Any:
     """The dict of hooks on the gradient of a tensor; without a handler in Python, which would be asked first."""
     if torch.overrides.has_torch_function_unary(tensor) or not tensor.requires_grad:
-        C.end_graph("a function of PyTorch's in a form that cannot be one graph")
+        C.end_graph(NO_FORM)
     mark = C.mark_gradient(tensor)
     if mark is None:
-        C.end_graph("a function of PyTorch's in a form that cannot be one graph")
+        C.end_graph(NO_FORM)
     return C.hooks_of(tensor, kind, mark)
 
 
@@ -406,7 +408,7 @@ def register_hook(self: torch.Tensor, hook: Function) -> RemovableHandle:
 def register_post_accumulate_grad_hook(self: torch.Tensor, hook: Function) -> RemovableHandle:
     """Its like, for what accumulates gradients: a leaf that was there before."""
     if not self.is_leaf:
-        C.end_graph("a function of PyTorch's in a form that cannot be one graph")
+        C.end_graph(NO_FORM)
     return handle_of(hooks_on(self, 1), hook)
 
 
@@ -429,7 +431,7 @@ def set_default_device(device: Any) -> None:
     """torch.set_default_device of the CPU, with which factories make what they make without; or of none."""
     is_cpu = device is None or device == "cpu" or device == torch.device("cpu")
     if not is_cpu or torch._C._len_torch_function_stack() != 0:
-        C.end_graph("a function of PyTorch's in a form that cannot be one graph")
+        C.end_graph(NO_FORM)
     C.call_later(_set_default_device, device)
 
 

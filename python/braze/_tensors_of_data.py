@@ -8,7 +8,7 @@ import torch
 from braze._load import C
 
 try:
-    from braze._arrays import Array, Scalar
+    from braze._arrays import Array, Scalar, end
 except ImportError:  # Without NumPy.
     Array = Scalar = ()  # type: ignore[assignment, misc]
 
@@ -30,7 +30,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, **settings: Any)
     """torch.tensor of lists with tensors in them, and of arrays."""
     if isinstance(data, Array):
         if settings.get("requires_grad", False) or settings.get("pin_memory", False) or isinstance(data, Scalar):
-            C.end_graph("numpy() shows the values of a tensor")
+            end()
         return data._tensor.to(device=device, dtype=dtype, copy=True)
     if type(data) is not list and type(data) is not tuple:
         over = C.tensor_over(data)
@@ -66,10 +66,10 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> torch.Tensor:
 def from_numpy(array: Any) -> torch.Tensor:
     """torch.from_numpy of such an array, or of one that nobody writes any more."""
     if isinstance(array, Scalar):
-        C.end_graph("numpy() shows the values of a tensor")
+        end()
     if isinstance(array, Array):
         if not array._begins:
-            C.end_graph("numpy() shows the values of a tensor")  # Eager's has a storage of its own there.
+            end()  # Eager's has a storage of its own there.
         return array._tensor.data  # Another tensor each time, of that memory.
     over = C.tensor_over(array)
     return torch.tensor(array, device="cpu") if over is None else over

@@ -4,8 +4,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "capture/shapes.h"
-#include "capture/types.h"
+#include "capture/recorder.h"
 
 namespace braze::capture {
 namespace {
@@ -61,10 +60,8 @@ void keep_copies(ir::Graph& graph, ir::Node* first_backward, size_t first_gradie
     while (ir::info(root->def->op).kind == ir::OpKind::View) root = resolved(root->def->operands[0]);
     if (!visible.contains(root) || !ir::is_kernel_dtype(value->type->dtype)) continue;
     // Two programs share the copy: its type says how the first stores it.
-    const Sizes strides = preserved_strides(to_ref(value->type->sizes), to_ref(value->type->strides));
-    const ir::Type& type = *value->type;
-    const ir::Type* stored = type_in(graph, type.dtype, type.device, type.sizes, strides);
-    copies.emplace(value, graph.create(ir::Op::cast, {value}, {}, stored));
+    ir::Value* const packed = densified(graph, value);
+    copies.emplace(value, packed == value ? graph.create(ir::Op::cast, {value}, {}, value->type) : packed);
   }
   graph.set_insertion_point(nullptr);
   if (copies.empty()) return;

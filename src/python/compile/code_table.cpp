@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -75,7 +76,7 @@ bool loads_constant(const interpreter::Instruction& one, PyCodeObject* code, PyO
 
 /// Behind the instructions that have put a call's arguments on the stack: `create_graph` is not False, or how it
 /// came there is not seen.
-bool may_create_graph(PyCodeObject* code, const std::vector<interpreter::Instruction>& before, Py_ssize_t behind) {
+bool may_create_graph(PyCodeObject* code, std::span<const interpreter::Instruction> before, Py_ssize_t behind) {
   for (auto one = before.rbegin(); one != before.rend(); ++one, --behind) {
     if (behind == 0) return !loads_constant(*one, code, Py_False);
     if (one->opcode != LOAD_CONST && one->opcode != LOAD_FAST) return true;
@@ -90,15 +91,14 @@ bool names_create_graph(PyCodeObject* code) {
     PyObject* constant = PyTuple_GET_ITEM(code->co_consts, i);
     if (PyCode_Check(constant) && names_create_graph(reinterpret_cast<PyCodeObject*>(constant))) return true;
   }
-  std::vector<interpreter::Instruction> before;
-  for (int offset = 0; offset < Py_SIZE(code);) {
-    const interpreter::Instruction one = interpreter::instruction_at(code, offset);
-    offset = one.next;
-    const bool has_names = one.opcode == KW_NAMES || one.opcode == LOAD_CONST;  // The latter for a dict of them.
-    if (has_names)
-      if (const auto behind = place_of_create_graph(PyTuple_GET_ITEM(code->co_consts, one.arg)))
-        if (one.opcode == LOAD_CONST || may_create_graph(code, before, *behind)) return true;
-    before.push_back(one);
+  const std::vector<interpreter::Instruction> all = interpreter::instructions_of(code);
+  for (size_t k = 0; k < all.size(); ++k) {
+    const bool has_names =
+        all[k].opcode == KW_NAMES || all[k].opcode == LOAD_CONST;  // The latter for a dict of them.
+    if (!has_names) continue;
+    const auto behind = place_of_create_graph(PyTuple_GET_ITEM(code->co_consts, all[k].arg));
+    if (behind && (all[k].opcode == LOAD_CONST || may_create_graph(code, std::span(all).first(k), *behind)))
+      return true;
   }
   return false;
 }

@@ -2,6 +2,7 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "capture/memory.h"
 #include "python/guards/torch_values.h"
 
 namespace braze::python {
@@ -16,10 +17,8 @@ struct Bytes {
 Bytes bytes_of(PyObject* object) {
   const at::Tensor& tensor = THPVariable_Unpack(object);
   const uintptr_t first = guards::memory_of(object).data;
-  if (tensor.numel() == 0) return {first, first};
-  int64_t last = 0;
-  for (int64_t k = 0; k < tensor.dim(); ++k) last += (tensor.size(k) - 1) * tensor.stride(k);
-  return {first, first + static_cast<uintptr_t>(last + 1) * tensor.itemsize()};
+  const auto elements = static_cast<uintptr_t>(int64_t(capture::extent(tensor.sizes(), tensor.strides())));
+  return {first, first + elements * tensor.itemsize()};
 }
 
 }  // namespace
