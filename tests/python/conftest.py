@@ -37,6 +37,11 @@ if DEVICE := os.environ.get("BRAZE_TEST_DEVICE"):
     torch.set_default_device(DEVICE)
 
 
+def pytest_collectstart(collector):
+    """What a module of tests draws when it is imported depends on no other module."""
+    seeds.seed()
+
+
 def pytest_collection_modifyitems(config, items):
     passed = Path(os.environ.get("BRAZE_TEST_PASSED", os.devnull))
     known = set(passed.read_text().split("\n")) if passed.is_file() else set()

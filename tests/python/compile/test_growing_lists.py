@@ -29,7 +29,7 @@ GROWING = {
 @pytest.mark.parametrize("form", ["cold", "specialised"])
 @pytest.mark.parametrize("name", GROWING)
 def test_lists_that_grow(name, form):
-    body = GROWING[name].format(read="torch.tanh(x * 0.5 + s)")
+    body = GROWING[name].format(read="torch.tanh(x * 0.5 + s * 0.01)")
     function = function_of(
         f"def f(x, L):\n    seen = []\n    for a in L:\n        {body}\n    return x * 3, seen", form
     )
@@ -47,7 +47,7 @@ FROM_BEFORE = {
 @pytest.mark.parametrize("form", ["cold", "specialised"])
 @pytest.mark.parametrize("name", FROM_BEFORE)
 def test_what_an_earlier_iteration_has_left_at_the_end(name, form):
-    body = FROM_BEFORE[name].format(read="torch.tanh(x * 0.5 + s)")
+    body = FROM_BEFORE[name].format(read="torch.tanh(x * 0.5 + s * 0.01)")
     source = f"""
 def f(x, L):
     seen, pairs = [x, x + 1], [(x + 1, 0.5)]
