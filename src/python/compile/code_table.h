@@ -29,6 +29,7 @@ struct Start {
   Place why;                        ///< The last of them did.
   bool is_given_new_class = false;  ///< Uppermost lies what a call before it has made: another one each time.
   bool is_resumed = false;          ///< It lies behind a break.
+  bool is_shared = false;           ///< The layers of a model run it: its programs are bound to none of them.
   bool is_idle = false;             ///< Nothing is computed from here to the next breakpoint: not worth a replay.
   uint32_t idle_visits = 0;  ///< Since then. Other arguments may go another way: tried anew when they have doubled.
 };
@@ -54,12 +55,13 @@ bool names_create_graph(PyCodeObject* code);
 
 struct CodeState {
   explicit CodeState(PyCodeObject* code);
-  /// There is, or was, a program for this place that does not hold; perhaps since it is for the tensors of another
-  /// object.
+  /// There is, or was, a program for this place that does not hold, perhaps since it is for the tensors of another
+  /// object; or there will be, as several modules share the code.
   bool has_other_tensors(int offset) const {
     const auto found = starts.find(offset);
     if (found == starts.end()) return false;
-    return !found->second.specialisations.empty() || found->second.specialisations.dropped() > 0;
+    const Start& start = found->second;
+    return start.is_shared || !start.specialisations.empty() || start.specialisations.dropped() > 0;
   }
   /// Programs for this place lose the tensors that they are bound to, again and again.
   bool loses_tensors(int offset) const {

@@ -130,7 +130,8 @@ bool FrameDriver::is_worth_a_run(CodeState& code, uint64_t look) {
 }
 
 PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
-  const bool is_outermost = !std::exchange(has_begun_, true);
+  const bool is_outermost = !siblings_;
+  if (is_outermost) siblings_.emplace(frame);
   if (is_capturing_ || torch::jit::tracer::isTracing() || is_transforming() || capture::is_below_gate())
     return _PyEval_EvalFrameDefault(thread, frame, 0);
   // A native piece has entered a mode that is given every operator, such as a tracer's: its calls are counted.
@@ -378,6 +379,7 @@ std::shared_ptr<Specialisation> FrameDriver::capture(CodeState& code, int offset
     }
   }
   expect_numbers(code, code.starts[offset], run);
+  code.starts[offset].is_shared |= siblings_->reach(run.frame());
   const NativeOperators::Pause uncounted;
   is_capturing_ = true;
   Captured captured;

@@ -8,6 +8,7 @@
 #include "python/compile/code_table.h"
 #include "python/compile/operators.h"
 #include "python/compile/settings.h"
+#include "python/compile/sibling_modules.h"
 #include "python/interpreter/frame_run.h"
 
 namespace braze::python {
@@ -75,7 +76,8 @@ class FrameDriver final : public interpreter::FrameDriver {
   const bool may_capture_;
   const size_t hooks_outside_;  ///< On saved tensors, set by the caller.
   const bool modes_outside_;    ///< A mode that is given every operator was there before the call.
-  bool is_capturing_ = false, has_begun_ = false;
+  bool is_capturing_ = false;
+  std::optional<SiblingModules> siblings_;  ///< Since the outermost frame has begun.
   /// In this call, of tensors' elements, after which a graph goes on; and at breaks.
   std::vector<guards::Ref> numbers_read_, floats_read_;
   std::vector<int64_t> sizes_read_;        ///< In this call: sizes that tensors' elements decided.

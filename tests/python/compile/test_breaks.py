@@ -209,6 +209,52 @@ def test_modules_with_a_break():
     same(fast(X), net(X))
 
 
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(5, 5)
+
+    def forward(self, x):
+        y = torch.relu(self.inner(x))
+        return y * (2.0 if y.max() > 0 else 1.0) + self.inner.bias
+
+
+class Named(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = Scaled(), nn.ModuleDict({"last": Scaled()})
+
+    def forward(self, x):
+        return self.other["last"](self.one(x) + 1)
+
+
+def enclosed(net):
+    return lambda x: net(x) * 1
+
+
+WAYS = {"module": lambda net: net, "method": lambda net: net.forward, "cell": enclosed}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize(("make", "are_bound"), [(Named, False), (Scaled, True)])
+def test_layers_of_one_class_share_programs_from_the_first_call(make, are_bound, way):
+    with torch.no_grad():
+        net = make().eval()
+        function = way(net)
+        fast = compiled(function)
+        x = X.clone()
+        same(fast(x), function(x))
+        count = len(segments(fast))
+        parameters = [segment["graph"].count(" param") for segment in segments(fast) if "bias" in segment["graph"]]
+        assert parameters and all((number > 0) == are_bound for number in parameters)
+        for _ in range(2):
+            same(fast(x), function(x))
+        assert len(segments(fast)) == count and fast.counts()["captured"] == 1
+        for parameter in net.parameters():
+            parameter.mul_(2)
+        same(fast(x), function(x))
+
+
 def test_closures_and_cells_across_breaks():
     def f(x):
         total = x * 2
