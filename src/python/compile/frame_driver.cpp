@@ -233,6 +233,9 @@ FrameDriver::Chosen FrameDriver::choose(CodeState& code, FrameRun& run, std::vec
   std::shared_ptr<Specialisation> made = capture(code, offset, run);
   if (!made) return {};
   made->missed = explain_miss(start, run);
+  if (!made->missed.empty() && is_enabled(Event::recompiles))
+    emit(Event::recompiles,
+         concat(made->begins.file, ":", made->begins.line, ": ", made->name, ": ", made->missed));
   start.specialisations.add(made);
   if (!find(start, run, values)) return {};
   return {std::move(made), /*is_new=*/true};
@@ -345,14 +348,7 @@ std::shared_ptr<Specialisation> FrameDriver::find(Start& start, FrameRun& run, s
     if (slots.empty()) slots = frame_values(run);
     return guards::Call{slots.data(), slots.size(), nullptr};
   };
-  std::shared_ptr<Specialisation> found = start.specialisations.find(fits, call, values);
-  if (!found && !start.specialisations.empty() && is_enabled(Event::recompiles) &&
-      fits(start.specialisations.back())) {
-    const Specialisation& one = start.specialisations.back();
-    emit(Event::recompiles,
-         concat(one.begins.file, ":", one.begins.line, ": ", one.name, ": ", one.explain_miss(call())));
-  }
-  return found;
+  return start.specialisations.find(fits, call, values);
 }
 
 /// Why the specialisation that was used last is not for this run; empty if there is none for such frames.

@@ -83,6 +83,21 @@ def test_recompiles_name_the_guard():
     assert "n == 2" in texts[0][1]
 
 
+def test_a_piece_that_computes_nothing_is_no_recompile():
+    """Behind the loop there is nothing to compile, and no program that could serve."""
+
+    def doubles(x, n):
+        sums = []
+        for _ in range(n):
+            x = x * 2
+            sums.append(x.sum().item())
+        return x, sums
+
+    compiled = braze.compile(doubles)
+    assert len(logged(["recompiles"], lambda: compiled(X, 3))) <= 1
+    assert logged(["recompiles"], lambda: [compiled(X, 3) for _ in range(4)]) == []
+
+
 def test_graphs_and_guards():
     texts = dict(logged(["graph_code", "guards"], lambda: braze.compile(lambda x: torch.relu(x) + 1)(X)))
     assert "relu" in texts["braze.graph_code"]
