@@ -309,3 +309,16 @@ def string_method():
     m = module("c = 'a,b'\ndef f(x): return x * len(c.split(','))")
     yield m.f, tensor()
     m.c = "a,b,c"
+
+
+GROWN = "def f(x):\n  grown = []\n  grown += {}\n  return [x * k for k in grown]"
+change("grown_by_values", GROWN.format("c.values()"), lambda: {"a": 1}, lambda c: c.update(b=2))
+change("grown_by_other_values", GROWN.format("c.values()"), lambda: {"a": 1}, lambda c: c.update(a=2))
+change("grown_by_keys", GROWN.format("c"), lambda: {1: 1, 2: 1}, lambda c: c.update({1: c.pop(1)}))
+change("grown_by_a_set", GROWN.format("c"), lambda: {1, 2}, lambda c: c.add(0))
+change("grown_by_a_generator", GROWN.format("(k + 1 for k in c)"), numbers, lambda c: c.append(4))
+change("grown_by_a_map", GROWN.format("map(len, c)"), lambda: ["a", "bc"], lambda c: c.reverse())
+change("grown_by_a_deque", GROWN.format("c"), lambda: collections.deque([1, 2]), lambda c: c.rotate())
+change("grown_by_zip", GROWN.format("(a + b for a, b in zip(c, c[1:]))"), numbers, lambda c: c.append(4))
+change("grown_by_a_range", GROWN.format("range(len(c))"), numbers, lambda c: c.append(4))
+change("grown_by_text", GROWN.format("map(ord, c[0])"), lambda: ["ab"], lambda c: c.__setitem__(0, "abc"))

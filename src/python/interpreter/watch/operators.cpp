@@ -172,6 +172,14 @@ bool Operators::unary(PyObject* value, const char* method) {
   return !abandoned() && operands({value}, own_operators);
 }
 
+/// `list += iterable`: C code goes through something else than a list or tuple, such as a generator or the values
+/// of a dict. What has an addition of its own is asked for that.
+static bool goes_through(PyObject* left, PyObject* right, int operation) {
+  if (operation != NB_INPLACE_ADD || !PyList_CheckExact(left)) return false;
+  const PyNumberMethods* number = Py_TYPE(right)->tp_as_number;
+  return !PyList_CheckExact(right) && !PyTuple_CheckExact(right) && !(number && number->nb_add);
+}
+
 bool Operators::binary(PyObject* left, PyObject* right, int operation) {
   if (is_traced_array(left) || is_traced_array(right))
     return watch_.traced_arrays.decides(left, right, operation >= NB_INPLACE_ADD) &&
@@ -188,7 +196,8 @@ bool Operators::binary(PyObject* left, PyObject* right, int operation) {
     return !abandoned() && abandon("text is made of an object", right);
   }
   if (changes && PyList_CheckExact(left) && values_.source_of(left)) {
-    if (operation == NB_INPLACE_ADD) return watch_.containers.extend(left, right) && allow(Entry::none);
+    if (operation == NB_INPLACE_ADD)
+      return watch_.containers.extend(left, right) && (goes_through(left, right, operation) || allow(Entry::none));
     return watch_.containers.change_list(left) && operand(right, "an operand");
   }
   if (changes && PySet_CheckExact(left) && values_.source_of(left) && PyAnySet_CheckExact(right)) {
@@ -206,6 +215,7 @@ bool Operators::binary(PyObject* left, PyObject* right, int operation) {
     return watch_.containers.update_dict(left, &right, 1);
   }
   if (changes && !values_.is_made(left)) return abandon("a container that existed before is changed", left);
+  if (goes_through(left, right, operation)) return watch_.containers.iterate(right);
   if (watch_.views.combines_keys(left, right, operation)) return allow_made_result();
   if (joins(left, right, operation)) {
     for (PyObject* part : {left, right}) {
