@@ -7,6 +7,7 @@
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/watch/tensor_hooks.h"
+#include "python/interpreter/watch/warnings.h"
 
 namespace braze::python {
 
@@ -15,6 +16,8 @@ using interpreter::HookEffect;
 
 void Rebuilder::effect(const interpreter::Effect& effect) {
   if (HookEffect::is_one(effect)) return hooks(effect);
+  PyObject* list = interpreter::list_of_warnings(effect.target.get());
+  if (list && values_.is_known(list)) throw NotRebuilt{"a list that takes warnings is read"};
   std::vector<Node> operands;
   std::vector<const Ref*> all = {&effect.target, &effect.key, &effect.value};
   for (const Ref& operand : effect.rest) all.push_back(&operand);

@@ -148,6 +148,8 @@ class GuardSet {
   void kernels(const capture::KernelSnapshot& snapshot);
   /// Which classes abstract base classes take for subclasses: abc.get_cache_token().
   void abc_registrations();
+  /// Warnings of the class are shown, or not, and do nothing else.
+  void warnings_are_shown(PyObject* category);
   /// Code that is not PyTorch's has counted the modes that are entered, of which a default device is one that
   /// programs run without.
   void no_default_device();

@@ -11,7 +11,6 @@ row(
       warnings.warn('careful')
       return y * 2
     """,
-    breaks=1,
 )
 row(
     "print",

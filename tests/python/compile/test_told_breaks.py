@@ -107,7 +107,7 @@ PROGRAMS = {
     "random_numbers": "y = y + random.getrandbits(100) * 0",
     "instruction_not_understood": "global GONE; GONE = 1; del GONE",
     "class_made_by_function": "class Made: pass",
-    "warns": "warnings.warn('told')",
+    "warns": "warnings.warn(UserWarning('told'))",
     "operand_with_own_operators": "AMOUNT + 1",
 }
 

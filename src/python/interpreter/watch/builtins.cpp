@@ -13,6 +13,7 @@
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/rows.h"
 #include "python/interpreter/watch/tensor_hooks.h"
+#include "python/interpreter/watch/warnings.h"
 #include "python/interpreter/watch/watch.h"
 
 namespace braze::interpreter {
@@ -458,8 +459,8 @@ Builtins::Understood Builtins::take_text(const Call& call) {
   return all_data(call.arguments, call.count) || abandon("text is made of an object", call.function);
 }
 
-Builtins::Understood Builtins::warn(const Call&) {
-  return abandon(Break::warns);
+Builtins::Understood Builtins::warn(const Call& call) {
+  return Warnings(watch_, run_).warn(call.function, call.arguments, call.count);
 }
 
 Builtins::Understood Builtins::refer_weakly(const Call& call) {
