@@ -358,12 +358,13 @@ def gradients_within(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> Any:
     """torch.autograd.grad, in the graph where it can be recorded."""
-    if is_grads_batched or (materialize_grads and allow_unused is False):
+    if not only_inputs or is_grads_batched or (materialize_grads and allow_unused is False):
         C.end_graph("a backward within the function")
     outputs, inputs = as_tuple(outputs), as_tuple(inputs)
     for one in inputs:

@@ -40,6 +40,23 @@ def penalty():
     return loss, lambda: [torch.randn(5, 3), torch.randn(5, 3)], critic
 
 
+def penalty_by_position():
+    """As programs spell it that know all parameters of torch.autograd.grad."""
+    critic = net()
+
+    def loss(real, fake):
+        between, aside = (real + fake).requires_grad_(True), real * 2
+        score = critic(between)
+        ones = torch.ones_like(score)
+        named = torch.autograd.grad(
+            outputs=score, inputs=between, grad_outputs=ones, create_graph=True, retain_graph=True, only_inputs=True
+        )[0]
+        one, two = torch.autograd.grad(score, [between, aside], ones, True, True, True, True)
+        return ((named.view(named.size(0), -1).norm(2, dim=1) - 1) ** 2).mean() + one.square().sum() + (two is None)
+
+    return loss, lambda: [torch.randn(5, 3, requires_grad=True), torch.randn(5, 3)], critic
+
+
 def forces():
     """Of an energy, which is trained by both."""
     energy_of = net()
@@ -193,6 +210,7 @@ PROGRAMS = {
     for program in (
         equation,
         penalty,
+        penalty_by_position,
         forces,
         forces_alone,
         adaptation,
