@@ -131,6 +131,16 @@ bool is_passed(const guards::Source* source, PyObject* tensor, TorchWorld::Other
          (all || others == TorchWorld::Others::attributes);
 }
 
+/// Says once why tensors of a device run natively that a user would expect to be compiled for.
+bool is_supported(const at::Tensor& tensor) {
+  std::string why_not;
+  if (runtime::is_supported(tensor.device(), &why_not)) return true;
+  static std::once_flag told;
+  if (tensor.is_cuda())
+    std::call_once(told, [&] { warn(concat("calls on CUDA tensors run natively: ", why_not)); });
+  return false;
+}
+
 }  // namespace
 
 TorchWorld::~TorchWorld() {
@@ -150,20 +160,6 @@ bool TorchWorld::is_tensor(PyObject* object) const {
   return guards::is_tensor(object);  // Not THPVariable_Check: it asks the object for its __class__.
 }
 
-namespace {
-
-/// Says once why tensors of a device run natively that a user would expect to be compiled for.
-bool is_supported(const at::Tensor& tensor) {
-  std::string why_not;
-  if (runtime::is_supported(tensor.device(), &why_not)) return true;
-  static std::once_flag told;
-  if (tensor.is_cuda())
-    std::call_once(told, [&] { warn(concat("calls on CUDA tensors run natively: ", why_not)); });
-  return false;
-}
-
-}  // namespace
-
 bool TorchWorld::keep_tensor_class(PyTypeObject* type) {
   if (!is_plain_tensor_class(type)) return false;
   if (has_own_handler(type)) modes_.note_handler();
@@ -177,10 +173,14 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   if (!keep_tensor_class(Py_TYPE(tensor))) return false;
   const at::Tensor& real = THPVariable_Unpack(tensor);
   if (capture::is_tracer(real) || capture::is_transformed(real) || !capture::is_strided(real) ||
-      !real.has_storage() || !is_supported(real))
+      !real.has_storage())
     return false;
   const std::string name = guards::to_text(source);
   const bool is_argument = is_passed(source, tensor, others_) || history_.is_replaced(name);
+  // Without elements: an object like others. The gate refuses the operators that are called with it.
+  if (real.is_meta() && !is_passed(source, tensor, Others::none) && !history_.is_replaced(name))
+    return guards_.tensor(source, tensor, 1, guards::GuardSet::Which::same);
+  if (!is_supported(real)) return false;
   // What was met before has been written, and this tensor's memory with it.
   if (is_argument && sealed_ && shares_written_memory(tensors_, sizes_, real)) return false;
   const auto which = is_argument ? guards::GuardSet::Which::any : guards::GuardSet::Which::same;

@@ -5,6 +5,7 @@ import copy
 import torch
 import torch.nn.functional as F
 from program_cases import attempt, batches, case, grads_of, leaf, mlp
+from program_functions import captured_whole
 from torch.func import functional_call, grad, grad_and_value, hessian, jacrev, jvp, stack_module_state, vjp, vmap
 
 # ---- torch.func, over and within
@@ -119,3 +120,55 @@ def func_call_with_replaced_parameters(compile):
         p = {name: q.detach().clone().requires_grad_() for name, q in model.named_parameters()}
         f(p, torch.randn(n, 4)).backward()
         yield {name: q.grad for name, q in p.items()}, grads_of(model)
+
+
+# ---- ensembles: one module, without elements of its own, with each one's parameters
+
+
+def statistics():
+    return torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3).eval())
+
+
+def ensemble(make, call):
+    def program(compile):
+        models = [make() for _ in range(3)]
+        parameters, buffers = stack_module_state(models)
+        base = copy.deepcopy(models[0]).to("meta")
+        f = compile(lambda x: call(base, parameters, buffers, x).square().sum())
+        for n in (5, 5, 3, 1, 7):
+            for one in parameters.values():
+                one.grad = None
+            f(torch.randn(n, 4)).backward()
+            yield {name: one.grad for name, one in parameters.items()}
+            yield [one.device.type for one in base.parameters()]
+
+    return program
+
+
+ENSEMBLES = {
+    "by_name": lambda base, p, b, x: vmap(lambda p, x: functional_call(base, p, (x,)), (0, None))(p, x),
+    "with_buffers": lambda base, p, b, x: vmap(
+        lambda p, b, x: functional_call(base, (p, b), (x,)), (0, 0, None), randomness="same"
+    )(p, b, x),
+    "one_by_one": lambda base, p, b, x: torch.stack(
+        [functional_call(base, [{n: t[k] for n, t in one.items()} for one in (p, b)], (x,)) for k in (0, 2)]
+    ),
+}
+for name, call in ENSEMBLES.items():
+    for make in (mlp, statistics) if name != "by_name" else (mlp,):
+        program = ensemble(make, call)
+        program.__name__ = f"ensemble_of_{make.__name__}_{name}"
+        captured_whole.append(program.__name__)
+        case(program)
+
+
+@case
+def module_without_elements_is_filled(compile):
+    base = torch.nn.Linear(4, 3, device="meta")
+    f = compile(lambda x: x * 2 if base.weight.is_meta else base(x))
+    for k in range(5):
+        if k == 2:
+            base.to_empty(device="cpu")
+            torch.nn.init.ones_(base.weight)
+            torch.nn.init.zeros_(base.bias)
+        yield f(torch.randn(3, 4)), attempt(lambda: base(torch.ones(1, 4)))
