@@ -230,7 +230,8 @@ def _join(
     found = found if isinstance(found, tuple) else (found,)
     if not C.only_computed_since(mark) or C.effects_so_far() != effects:
         C.end_graph("a backward that does more than compute gradients of what it is given")
-    if C.may_read_another(id(code)):
+    reads = C.late_reads(id(code))
+    if reads < 0 or (reads and depth):
         C.end_graph("a backward that reads globals or closed-over values, which may be others when it runs")
     while len(found) > len(inputs) and found[-1] is None:
         found = found[:-1]
@@ -251,7 +252,9 @@ def _join(
         C.note_inner_function(name, tensors, found, results, constants, dirty, is_once, False)
         return outputs
     saved = [one for one in ctx.to_save or () if isinstance(one, torch.Tensor)]
-    fresh = list(C.join_function(name, tensors, found, results, constants, dirty, saved, list(tangents), is_once))
+    fresh = list(
+        C.join_function(name, tensors, found, results, constants, dirty, saved, list(tangents), is_once, id(code))
+    )
     return tuple([fresh.pop(0) if isinstance(one, torch.Tensor) else one for one in outputs])
 
 

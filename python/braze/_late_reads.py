@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dis
+import enum
+import inspect
 import types
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +21,7 @@ _STABLE = (
     types.MethodDescriptorType,
     types.ModuleType,
     type,
+    enum.Enum,
     torch.dtype,
     torch.layout,
     torch.memory_format,
@@ -25,35 +29,145 @@ _STABLE = (
     torch._ops.OpOverloadPacket,
     torch.jit.ScriptFunction,
 )
+# What can be told from another by what it says.
+_NUMBERS = (int, float, bool, complex, str, bytes, type(None))
+_MISSING = object()
+_changing: set[str] = set()  # Names that were found changed: what reads them runs natively from now on.
+_WRITES = {"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR"}
+# A dict, a cell, a module or (weakly) a class; the name there; and the value.
+Read = tuple[Any, str, Any]
 
 
-def may_read_another(function: Any, depth: int = 0) -> bool:
-    """Whether it, or what it calls by name, reads a global or closed-over number, tensor or object, which may be
-    another one by the time that it runs. PyTorch's own, such as custom_bwd's, read none that anybody changes."""
+class _MayReadAnother(Exception):
+    """A list, a tensor, an object, or a name that the program assigns to in more than one place."""
+
+
+def reads_of(function: Any) -> list[Read] | None:
+    """The numbers and texts that it, or what it calls by name, reads as globals, closed-over values or attributes
+    of classes and modules: they must be the same when it runs. None: it may read something of which that cannot be
+    told, or which is likely to change. PyTorch's own, such as custom_bwd's, read none that anybody changes."""
+    try:
+        return list(_reads(function, 0))
+    except _MayReadAnother:
+        return None
+
+
+def values_of(reads: list[Read]) -> list[Any]:
+    """What they are now, which is not what they were in the capture where a number varies from call to call."""
+    return [_now(holder, name) for holder, name, _ in reads]
+
+
+def changed(reads: list[Read], values: list[Any]) -> str:
+    """The name of the first one that is another now; empty: none is."""
+    for (holder, name, _), value in zip(reads, values, strict=True):
+        if not _is_same(_now(holder, name), value):
+            _changing.add(name)
+            return name
+    return ""
+
+
+def _reads(function: Any, depth: int) -> Iterator[Read]:
     function = getattr(function, "__func__", function)
     if not isinstance(function, types.FunctionType) or depth > _DEEPEST:
-        return False
-    is_torchs = function.__globals__.get("__name__", "").split(".")[0] == "torch"
-    for value in _closed_over(function) if is_torchs else _values_by_name(function):
+        return
+    is_torchs = _is_torchs(function.__globals__.get("__name__", ""))
+    for holder, name, value in _closed_over(function) if is_torchs else _read_by_name(function):
         if not isinstance(value, _STABLE) and not is_torchs:
-            return True
-        if value is not function and may_read_another(value, depth + 1):
-            return True
-    return False
+            if not _is_number(value) or _is_assigned(function, holder, name):
+                raise _MayReadAnother
+            yield holder, name, value
+        if value is not function:
+            yield from _reads(value, depth + 1)
 
 
-def _closed_over(function: types.FunctionType) -> Iterator[Any]:
-    for cell in function.__closure__ or ():
-        with contextlib.suppress(ValueError):  # It is empty: reading it raises.
-            yield cell.cell_contents
+def _is_torchs(module: Any) -> bool:
+    return isinstance(module, str) and module.split(".")[0] == "torch"
 
 
-def _values_by_name(function: types.FunctionType) -> Iterator[Any]:
+def _is_number(value: Any) -> bool:
+    return type(value) in _NUMBERS or (type(value) is tuple and all(type(one) in _NUMBERS for one in value))
+
+
+def _is_same(now: Any, then: Any) -> bool:
+    return now is then or (type(now) is type(then) and repr(now) == repr(then))
+
+
+def _now(holder: Any, name: str) -> Any:
+    if isinstance(holder, dict):
+        return holder.get(name, _MISSING)
+    if isinstance(holder, types.CellType):
+        with contextlib.suppress(ValueError):  # It is empty.
+            return holder.cell_contents
+        return _MISSING
+    if isinstance(holder, weakref.ref):
+        holder = holder()
+    return inspect.getattr_static(holder, name, _MISSING)
+
+
+def _closed_over(function: types.FunctionType) -> Iterator[Read]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):
+            yield cell, name, cell.cell_contents
+
+
+def _read_by_name(function: types.FunctionType) -> Iterator[Read]:
     yield from _closed_over(function)
     for code in _codes(function.__code__):
+        value = _MISSING
         for instruction in dis.get_instructions(code):
-            if instruction.opname == "LOAD_GLOBAL" and instruction.argval in function.__globals__:
-                yield function.__globals__[instruction.argval]
+            name = instruction.argval
+            if instruction.opname == "LOAD_GLOBAL" and name in function.__globals__:
+                value = function.__globals__[name]
+                yield function.__globals__, name, value
+            elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and _has_attributes_of_users(value):
+                holder = weakref.ref(value) if isinstance(value, type) else value
+                value = inspect.getattr_static(value, name, _MISSING)
+                value = getattr(value, "__func__", value)
+                if value is not _MISSING:
+                    yield holder, name, value
+            else:
+                value = _MISSING
+
+
+def _has_attributes_of_users(value: Any) -> bool:
+    """A class or module of the user's: those of libraries in C, and of PyTorch, have attributes for good."""
+    if isinstance(value, types.ModuleType):
+        return hasattr(value, "__file__") and not _is_torchs(value.__name__)
+    return isinstance(value, type) and not _is_torchs(value.__module__) and value.__module__ != "builtins"
+
+
+def _is_assigned(function: types.FunctionType, holder: Any, name: str) -> bool:
+    """Whether the program around it says so, but for the place where the name is made."""
+    if name in _changing:
+        return True
+    everywhere = list(_codes_of(function.__globals__))
+    if isinstance(holder, types.CellType):
+        makers = [code for code in everywhere if name in code.co_cellvars and function.__code__ in _codes(code)]
+        return not makers or any(
+            sum(_writes(code, name, {"STORE_DEREF", "DELETE_DEREF"}) for code in _codes(maker)) > 1
+            for maker in makers
+        )
+    if isinstance(holder, types.ModuleType):
+        everywhere.extend(_codes_of(vars(holder)))
+    return any(_writes(code, name, _WRITES) for code in everywhere)
+
+
+def _writes(code: types.CodeType, name: str, kinds: set[str]) -> int:
+    if name not in code.co_names and name not in code.co_cellvars and name not in code.co_freevars:
+        return 0
+    return sum(one.opname in kinds and one.argval == name for one in dis.get_instructions(code))
+
+
+def _codes_of(module: dict[str, Any]) -> Iterator[types.CodeType]:
+    """Of the functions that it defines, and of its classes'."""
+    name = module.get("__name__")
+    for value in list(module.values()):
+        is_its = isinstance(value, type) and value.__module__ == name
+        for one in list(vars(value).values()) if is_its else [value]:
+            for part in (getattr(one, "fget", one), getattr(one, "fset", None)):
+                code = getattr(getattr(part, "__func__", part), "__code__", None)
+                if isinstance(code, types.CodeType):
+                    yield from _codes(code)
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:

@@ -27,7 +27,10 @@ using torch::autograd::variable_list;
 class TracedFunction final : public Node {
  public:
   TracedFunction(Recorder& recorder, const FunctionCall& call)
-      : recorder_(recorder), name_(concat(call.name, "Backward")), last_(recorder.graph().last()) {
+      : recorder_(recorder),
+        name_(concat(call.name, "Backward")),
+        reads_(call.reads),
+        last_(recorder.graph().last()) {
     for (const at::Tensor& tangent : call.tangents) tangents_.push_back(recorder.value_of(tangent));
     for (const at::Tensor& gradient : call.gradients)
       gradients_.push_back(gradient.defined() ? std::optional(Gradient{recorder.value_of(gradient),
@@ -44,6 +47,7 @@ class TracedFunction final : public Node {
   }
 
   std::string name() const override { return name_; }
+  const std::shared_ptr<const LateReads>& reads() const { return reads_; }
 
  protected:
   variable_list apply(variable_list&& given) override {
@@ -153,6 +157,7 @@ class TracedFunction final : public Node {
 
   Recorder& recorder_;  ///< Of the trace, in which alone this node runs.
   const std::string name_;
+  const std::shared_ptr<const LateReads> reads_;
   ir::Node* last_;
   std::vector<const ir::Value*> tangents_;
   std::vector<std::optional<Gradient>> gradients_;
@@ -175,6 +180,11 @@ at::Tensor view_as_self(const at::Tensor& tensor) {
 
 bool is_traced_function(const Node& node) {
   return dynamic_cast<const TracedFunction*>(&node);
+}
+
+std::shared_ptr<const LateReads> late_reads_of(const Node& node) {
+  const auto* const function = dynamic_cast<const TracedFunction*>(&node);
+  return function ? function->reads() : nullptr;
 }
 
 std::vector<at::Tensor> function_tangents(Recorder& recorder, const std::vector<at::Tensor>& outputs) {
@@ -208,6 +218,8 @@ std::vector<at::Tensor> join_function(Recorder& recorder, FunctionCall call) {
     throw UserError("forward-mode derivatives of an autograd.Function in a compiled function");
   };
   TapeRecorder* const tape = TapeRecorder::current();
+  if (call.reads && !tape)
+    throw UserError("a backward that reads numbers by name, where nothing checks them later");
   std::vector<at::Tensor> joined;
   {
     const TapeRecorder::Scope not_taped(nullptr);

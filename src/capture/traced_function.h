@@ -12,8 +12,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "capture/late_reads.h"
 
 namespace torch::autograd {
 struct Node;
@@ -32,10 +35,13 @@ struct FunctionCall {
   std::vector<at::Tensor> saved;      ///< What the backward may read only as it was when the forward returned.
   std::vector<at::Tensor> tangents;   ///< The placeholders of the other outputs.
   bool is_once = false;               ///< The backward is not to be differentiated (once_differentiable).
+  std::shared_ptr<const LateReads> reads = nullptr;  ///< By the backward; null: none.
 };
 
 /// One that join_function() has made.
 bool is_traced_function(const torch::autograd::Node& node);
+/// FunctionCall::reads; null for other nodes.
+std::shared_ptr<const LateReads> late_reads_of(const torch::autograd::Node& node);
 
 /// A placeholder for the gradient of each. Throws UserError for complex ones.
 std::vector<at::Tensor> function_tangents(Recorder& recorder, const std::vector<at::Tensor>& outputs);

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "capture/dim.h"
+#include "capture/traced_function.h"
 #include "capture/unguarded_numbers.h"
 #include "support/error.h"
 
@@ -94,6 +95,7 @@ std::optional<std::vector<SavedByNode>> saved_by(Node& node) {
 }
 
 void NodesThatSave::add(Node& node, uint32_t leaves_before) {
+  if (auto reads = late_reads_of(node)) reads_.push_back(std::move(reads));
   std::optional<std::vector<SavedByNode>> saved = saved_by(node);
   is_all_known_ &= saved.has_value();
   if (saved && !saved->empty()) nodes_.push_back({&node, leaves_before, *std::move(saved)});
@@ -114,6 +116,7 @@ std::shared_ptr<const VersionChecks> NodesThatSave::checks(
       users.try_emplace(counter, Watched{Watched::Kind::result, r});
 
   auto found = std::make_shared<VersionChecks>();
+  found->reads = reads_;
   std::unordered_map<const void*, uint32_t> number_of;
   const size_t gradients =
       static_cast<size_t>(std::ranges::count_if(around.place_of, [](int32_t place) { return place >= 0; }));

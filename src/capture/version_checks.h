@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "capture/late_reads.h"
 #include "capture/saving_nodes.h"
 #include "ir/size.h"
 #include "ir/size_code.h"
@@ -62,6 +63,7 @@ struct VersionChecks {
   /// By input of the graph: a node may save something that counts with it. Others are read as they are then.
   std::vector<bool> may_watch;
   bool ignores(uint32_t input) const { return input < may_watch.size() && !may_watch[input]; }
+  std::vector<std::shared_ptr<const LateReads>> reads;  ///< Of all functions.
   std::vector<uint32_t> leaves;  ///< By Gradients::inputs, in the order in which they get their gradients.
 };
 
@@ -106,6 +108,7 @@ class NodesThatSave {
     std::vector<SavedByNode> saved;
   };
   std::vector<One> nodes_;
+  std::vector<std::shared_ptr<const LateReads>> reads_;
   bool is_all_known_ = true;
 };
 

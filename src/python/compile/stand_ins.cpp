@@ -14,6 +14,7 @@
 #include "capture/traced_function.h"
 #include "capture/tracer_tensor.h"
 #include "python/compile/gradient_marks.h"
+#include "python/compile/late_reads.h"
 #include "python/compile/modes.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
@@ -165,13 +166,16 @@ void add_functions(py::module_& module) {
       throw UserError("braze: an autograd.Function whose backward is wanted, under a mode of torch functions");
     return to_list(capture::function_tangents(recorder(), to_tensors(outputs)));
   });
-  module.def("join_function", [](std::string name, const py::list& inputs, const py::list& gradients,
-                                 const py::list& outputs, const py::list& constants, const py::list& dirty,
-                                 const py::list& saved, const py::list& tangents, bool is_once) {
-    return to_list(capture::join_function(
-        recorder(), {std::move(name), to_tensors(inputs), to_tensors(gradients), to_tensors(outputs),
-                     to_tensors(constants), to_tensors(dirty), to_tensors(saved), to_tensors(tangents), is_once}));
-  });
+  module.def(
+      "join_function", [](std::string name, const py::list& inputs, const py::list& gradients,
+                          const py::list& outputs, const py::list& constants, const py::list& dirty,
+                          const py::list& saved, const py::list& tangents, bool is_once, uintptr_t backward) {
+        std::shared_ptr<const capture::LateReads> late = late_reads(name, backward);
+        return to_list(capture::join_function(
+            recorder(),
+            {std::move(name), to_tensors(inputs), to_tensors(gradients), to_tensors(outputs), to_tensors(constants),
+             to_tensors(dirty), to_tensors(saved), to_tensors(tangents), is_once, std::move(late)}));
+      });
   module.def("note_inner_function",
              [](std::string name, const py::list& inputs, const py::list& gradients, const py::list& outputs,
                 const py::list& constants, const py::list& dirty, bool is_once, bool is_bare) {
@@ -183,7 +187,8 @@ void add_functions(py::module_& module) {
                                              to_tensors(dirty),
                                              {},
                                              {},
-                                             is_once},
+                                             is_once,
+                                             nullptr},
                                             is_bare);
              });
   module.def("inner_gradients",
@@ -293,12 +298,7 @@ void add_stand_ins(py::module_& module) {
     return py::make_tuple(mark.memories, mark.writes, mark.effects);
   });
   // By its address: as an object it would be guarded in all its parts.
-  module.def("may_read_another", [](uintptr_t function) {
-    const capture::RunForReal real;
-    const interpreter::Pause unwatched;
-    const py::handle read(reinterpret_cast<PyObject*>(function));
-    return imported("braze._late_reads").attr("may_read_another")(read).cast<bool>();
-  });
+  module.def("late_reads", &count_late_reads);
   module.def("wrote_nothing_since", [](const py::tuple& mark) {
     const capture::Recorder::Mark now = recorder().mark();
     return recorder().only_computed_since({mark[0].cast<size_t>(), mark[1].cast<uint64_t>(), now.effects});

@@ -24,7 +24,7 @@ const FunctionForms& function_forms() noexcept;
 ///   is_known(tensor)                  no input decides its elements: reading them is free
 ///   trace_mark()                      a mark of the trace
 ///   only_computed_since(mark)         nothing older was written since, no number drawn, no value checked
-///   may_read_another(id(function))    braze/_late_reads.py
+///   late_reads(id(function))          python/compile/late_reads.h
 ///   wrote_nothing_since(mark)         nothing older was written since
 ///   effects_so_far()                  how many changes of objects there have been in the run
 ///   set_function_forms(...)           FunctionForms

@@ -254,7 +254,7 @@ TorchNames::TorchNames() : operators(operator_names()) {
   const py::module_ own = imported("braze._C");
   for (const char* name :
        {"is_compiling", "is_known", "attention_backend", "to_number", "trace_mark", "only_computed_since",
-        "wrote_nothing_since", "may_read_another", "function_tangents", "join_function", "note_inner_function",
+        "wrote_nothing_since", "late_reads", "function_tangents", "join_function", "note_inner_function",
         "begin_function_forward", "set_in_backward", "function_depth", "inner_gradients", "mark_gradient",
         "set_inference_mode", "leave_inference_mode", "set_torch_functions"})
     functions.insert(py::object(own.attr(name)).ptr());

@@ -23,11 +23,19 @@ using GradientKind = capture::Gradients::Input::Kind;
 
 void BackwardNode::watch(const at::Tensor* const* arguments, const std::vector<at::Tensor>& results) {
   const VersionChecks* const checks = program_->checks();
-  if (!checks || has_hooks_) return;
+  if (!checks) return;
+  for (const auto& reads : checks->reads) late_values_.push_back(reads->read());
+  if (has_hooks_) return;
   versions_.reserve(checks->watched.size());
   for (const VersionChecks::Watched& one : checks->watched)
     versions_.add(one.kind == VersionChecks::Watched::Kind::input ? program_->input(one.index, arguments)
                                                                   : results[one.index]);
+}
+
+std::string BackwardNode::changed_reads() const {
+  std::string changed;
+  for (size_t k = 0; k < late_values_.size() && changed.empty(); ++k) changed = late_values_[k]->difference();
+  return changed;
 }
 
 void BackwardNode::check_versions(const variable_list& tangents, std::unique_lock<std::mutex>& lock) {

@@ -12,6 +12,10 @@ class Holder:
     scale = 2
 
 
+class Kind:
+    scale = 2
+
+
 holder = Holder()
 
 
@@ -53,6 +57,10 @@ def hold_scale(value):
     holder.scale = value
 
 
+def set_scale_of_kind(value):
+    Kind.scale = value
+
+
 READS = {
     "number": (lambda gradient: gradient * scale, set_scale),
     "number_by_a_helper": (by_helper, set_scale),
@@ -61,6 +69,7 @@ READS = {
     "tensor_that_is_filled": (lambda gradient: gradient * factor, lambda value: factor.fill_(value)),
     "item": (lambda gradient: gradient * scales[0], put_scale),
     "attribute": (lambda gradient: gradient * holder.scale, hold_scale),
+    "attribute_of_a_class": (lambda gradient: gradient * Kind.scale, set_scale_of_kind),
     "cell": (read_cell, change_cell),
 }
 
