@@ -74,8 +74,8 @@ struct CodeState {
   guards::Ref code;
   /// Its frames go to CPython: torch's own Python and the standard library's.
   bool is_library = false;
-  /// Its frames run natively with all that they call where gradients are wanted: the backward of a program cannot
-  /// be differentiated.
+  /// It names create_graph. Where gradients are wanted, what comes before the last break in its frames runs
+  /// natively with all that it calls.
   bool differentiates_twice = false;
   interpreter::Offsets breakpoints;
   std::unordered_map<int, Start> starts;  ///< By offset in code units.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "capture/gate.h"
 #include "capture/traceable.h"
@@ -101,6 +102,13 @@ FrameDriver::FrameDriver(CodeTable& table, const Settings& settings, bool captur
 
 static const std::string second_derivatives = "gradients are differentiated again (create_graph=True)";
 
+/// What a program gives can be differentiated again, but that takes longer than eager and may be refused. So the
+/// parts of such a frame run natively with all that they call, but for the last one, in which the gradients
+/// themselves are part of the graph.
+static bool is_differentiated_twice(const CodeState& code) {
+  return code.differentiates_twice && at::GradMode::is_enabled();
+}
+
 class FrameDriver::NativePiece {
  public:
   NativePiece(FrameDriver& driver, const std::string& reason)
@@ -141,13 +149,14 @@ PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
   CodeState& code = *held;
   if (code.is_library || (!is_outermost && code.starts.empty() && !is_given_tensors(frame)))
     return _PyEval_EvalFrameDefault(thread, frame, 0);
-  if (code.differentiates_twice && at::GradMode::is_enabled()) {
+  const bool is_twice = is_differentiated_twice(code);
+  const uint64_t look = look_of({frame->localsplus, static_cast<size_t>(frame->f_code->co_nlocalsplus)});
+  if (!is_worth_a_run(code, look)) {
+    if (!is_twice) return _PyEval_EvalFrameDefault(thread, frame, 0);
     const interpreter::Pause native;
     const NativePiece piece(*this, second_derivatives);
     return _PyEval_EvalFrameDefault(thread, frame, 0);
   }
-  const uint64_t look = look_of({frame->localsplus, static_cast<size_t>(frame->f_code->co_nlocalsplus)});
-  if (!is_worth_a_run(code, look)) return _PyEval_EvalFrameDefault(thread, frame, 0);
   FrameRun run(thread, frame);
   if (!run.entered()) return run.finish(Step::error);
   bool has_gained = false;
@@ -164,7 +173,9 @@ PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
       step = Step::error;
       has_gained = true;
     }
-    const NativePiece piece(*this, why.text);
+    const NativePiece piece(*this, is_twice ? second_derivatives : why.text);
+    std::optional<interpreter::Pause> native;
+    if (is_twice) native.emplace();
     const size_t shape_reads = shape_reads_;
     step = step == Step::error ? run.run_raising(code.breakpoints) : run.run(code.breakpoints);
     if (step == Step::next) code.starts[run.offset()].is_resumed = true;
@@ -201,7 +212,8 @@ FrameDriver::Advance FrameDriver::advance(CodeState& code, FrameRun& run, guards
       throw;
     }
   };
-  if (!one || replayed() != Specialisation::Replay::done) {
+  const bool is_of_use = one && (one->outcome.returns || !is_differentiated_twice(code));
+  if (!is_of_use || replayed() != Specialisation::Replay::done) {
     CheckpointChoices::note(&code, offset, CheckpointChoices::Way::native);
     return Advance::no;
   }

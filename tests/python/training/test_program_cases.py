@@ -5,6 +5,7 @@ import program_autograd  # noqa: F401  its cases
 import program_checkpoints
 import program_copies  # noqa: F401  its cases
 import program_errors  # noqa: F401  its cases
+import program_forces  # noqa: F401  its cases
 import program_freed  # noqa: F401  its cases
 import program_func  # noqa: F401  its cases
 import program_function_effects  # noqa: F401  its cases
