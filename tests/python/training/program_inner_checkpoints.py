@@ -1,12 +1,18 @@
 """torch.utils.checkpoint within compiled functions: what the second run does again, it does."""
 
+import functools
 import random
 
 import torch
-from program_cases import case, grads_of, leaf
+from program_cases import attempt, case, grads_of, leaf, mlp
 from program_checkpoints import captured_whole, dropping
 from torch import nn
-from torch.utils.checkpoint import checkpoint, checkpoint_sequential
+from torch.utils.checkpoint import (
+    checkpoint,
+    checkpoint_sequential,
+    create_selective_checkpoint_contexts,
+    noop_context_fn,
+)
 
 calls = []
 total = torch.zeros(())
@@ -110,3 +116,57 @@ for name, make in PARTS.items():
         case(program)
         if name in KEPT_WHOLE and not sequential:
             captured_whole.add(program.__name__)
+
+
+# ---- contexts that say which operators' results are kept
+
+
+def keeping(*operators):
+    return functools.partial(create_selective_checkpoint_contexts, list(operators))
+
+
+PRODUCTS = keeping(torch.ops.aten.addmm.default, torch.ops.aten.mm.default)
+SELECTIVE = {
+    "products": (lambda model, x: model(x).tanh(), PRODUCTS),
+    "nothing": (lambda model, x: model(x).tanh(), noop_context_fn),
+    "what_is_written": (lambda model, x: model(x).relu_() * 2, PRODUCTS),
+    "a_packet": (lambda model, x: model(x).tanh(), keeping(torch.ops.aten.addmm)),
+    "by_a_function": (lambda model, x: model(x).tanh(), lambda: PRODUCTS()),
+    "random_numbers": (lambda model, x: torch.nn.functional.dropout(model(x), 0.5), PRODUCTS),
+}
+
+
+def selective(run, contexts):
+    def program(compile):
+        model = mlp()
+        f = compile(
+            lambda x: checkpoint(functools.partial(run, model), x, use_reentrant=False, context_fn=contexts).sum()
+        )
+        for n in (5, 5, 3, 1, 7):
+            model.zero_grad()
+            x = leaf(n, 4)
+            yield attempt(lambda x: f(x).backward(), x)
+            yield grads_of(model), x.grad
+
+    return program
+
+
+for name, (run, contexts) in SELECTIVE.items():
+    program = selective(run, contexts)
+    program.__name__ = f"checkpoint_within_that_keeps_{name}"
+    case(program)
+    if name in ("products", "nothing"):
+        captured_whole.add(program.__name__)
+
+
+@case
+def checkpoint_within_that_keeps_others(compile):
+    model, operators = mlp(), [torch.ops.aten.addmm.default]
+    contexts = functools.partial(create_selective_checkpoint_contexts, operators)
+    f = compile(lambda x: checkpoint(model, x, use_reentrant=False, context_fn=contexts).sum())
+    for change in (None, None, "mm", None, torch.ops.aten.mm.default, None):
+        if change is not None:
+            operators[1:] = [change]
+        model.zero_grad()
+        yield attempt(lambda: f(torch.ones(3, 4)).backward()), grads_of(model)
+        operators[1:] = [one for one in operators[1:] if one != "mm"]
