@@ -538,9 +538,13 @@ void TraceEnd::differentiate(Trace& trace, const std::vector<at::Tensor>& output
       gradient_of[place_of(gradients.inputs[k].input)] = static_cast<int32_t>(k);
     std::vector<std::pair<at::Tensor, uint32_t>> inputs;
     for (const auto& [impl, bound] : recorder_.bound_) {
-      if (bound.view->input < 0 || !recorder_.inputs_[bound.view->input].is_same(bound.real)) continue;
+      const int32_t input = bound.view->input;
+      // Behind the tangents are constants of the backward's formulas: nobody else has them, and the forward does
+      // not.
+      if (input < 0 || static_cast<uint32_t>(input) >= gradients.first_tangent) continue;
+      if (!recorder_.inputs_[input].is_same(bound.real)) continue;
       for (const at::Tensor& tensor : {bound.tracer, bound.real})
-        if (tensor.defined()) inputs.emplace_back(tensor, bound.view->input);
+        if (tensor.defined()) inputs.emplace_back(tensor, input);
     }
     const std::vector<uint32_t> leaf_order = backward.leaf_order();
     const Symbols* const symbols = recorder_.symbols();

@@ -239,3 +239,23 @@ def test_a_type_that_the_graph_has_no_name_for() -> None:
         compiled(ours).sum().backward()
         torch.testing.assert_close(ours.grad, eager.grad)
     assert compiled.counts()["native"] == 0, compiled.reasons()
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("shares", [False, True], ids=["own memory", "memory of another"])
+def test_an_imaginary_factor_beside_what_is_saved(shares: bool, dynamic: bool | None) -> None:
+    """The formula of its gradient makes a number, which eager's node saves and the forward does not have."""
+
+    def function(x: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        return a * b, x * 2j
+
+    compiled = braze.compile(function, dynamic=dynamic)
+    for size in (3, 3, 4):
+        gradients = []
+        for call in (function, compiled):
+            a, b = (torch.linspace(-1, k, size, dtype=torch.float64).requires_grad_() for k in (1, 2))
+            x = b.detach().requires_grad_() if shares else b * 1
+            sum(result.abs().sum() for result in call(x, a, b)).backward()
+            gradients.append((a.grad, b.grad))
+        torch.testing.assert_close(gradients[1], gradients[0])
+    assert compiled.counts()["native"] == 0, compiled.reasons()
