@@ -1,5 +1,7 @@
 #include "capture/ask_shapes.h"
 
+#include <ATen/ExpandUtils.h>
+
 #include <algorithm>
 
 #include "capture/arguments.h"
@@ -66,6 +68,26 @@ Shapes run_meta(const OpEntry& entry, std::span<const c10::IValue> arguments, co
   return shapes;
 }
 
+/// Elementwise, and not tagged so.
+constexpr std::string_view kUntagged[] = {"aten::gcd_", "aten::lcm_", "aten::heaviside_"};
+
+bool is_elementwise_in_place(const OpEntry& entry, std::span<const c10::IValue> arguments) {
+  if (!entry.writes || entry.outs > 0 || !arguments[0].isTensor()) return false;
+  return entry.op.hasTag(at::Tag::pointwise) ||
+         std::ranges::find(kUntagged, entry.op.schema().name()) != std::end(kUntagged);
+}
+
+/// In place, of operands that are larger than where the result goes: the operator raises, but Meta kernels in
+/// Python make it larger, and warn.
+void check_it_fits(const OpEntry& entry, std::span<const c10::IValue> arguments, const SizesAt& at) {
+  if (!is_elementwise_in_place(entry, arguments)) return;
+  const Places room = at(dims_of(arguments[0].toTensor()));
+  for_each_tensor(arguments.subspan(1), [&](const at::Tensor& tensor, uint32_t, int32_t) {
+    TORCH_CHECK(at::is_expandable_to(at(dims_of(tensor)), room), entry.op.schema().name(),
+                ": the result is larger than the tensor that it is written into");
+  });
+}
+
 /// What the Meta kernel says. Those that are Python functions warn of out= tensors of other sizes than the
 /// results', where the operator itself may not: they are first asked for the sizes alone.
 Shapes ask_meta(const OpEntry& entry, std::span<const c10::IValue> arguments, const SizesAt& at) {
@@ -79,6 +101,7 @@ Shapes ask_meta(const OpEntry& entry, std::span<const c10::IValue> arguments, co
                     [&](const at::Tensor& out, uint32_t, int32_t) { wanted.push_back(at(dims_of(out))); });
     if (wanted != given) return resized;
   }
+  check_it_fits(entry, arguments, at);
   return run_meta(entry, arguments, at, 0);
 }
 

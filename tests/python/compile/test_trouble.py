@@ -439,6 +439,28 @@ def test_an_error_that_warns_first_prints_nothing(capfd):
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.parametrize("name", ["bitwise_or_", "hypot_", "pow_", "heaviside_", "gcd_"])
+def test_a_result_that_does_not_fit_warns_nobody(name):
+    """PyTorch's Python code, asked for the shapes, makes room for it and warns; the operator itself raises."""
+
+    def f(x, y):
+        return getattr(x, name)(y)
+
+    fast = compiled(f)
+    dtype = torch.float32 if name in ("hypot_", "heaviside_") else torch.int32
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        for size in (2, 2, 3):
+            x, y = torch.ones(size, 1, dtype=dtype), torch.ones(size, 3, dtype=dtype)
+            with pytest.raises(RuntimeError) as expected:
+                f(x, y)
+            with pytest.raises(RuntimeError) as raised:
+                fast(x, y)
+            assert str(raised.value) == str(expected.value)
+            assert torch.equal(fast(x, x), f(x, x))
+    assert not shown, [str(w.message) for w in shown]
+
+
 def test_results_of_operators_are_no_objects_of_one_call():
     """torch.return_types.max and its like, after a break or as arguments."""
 
