@@ -341,7 +341,10 @@ void ShapeEnv::learn(const SizeTest& test) {
       const uint32_t slot = of->terms[0].product->powers[0].atom->slot;
       table_.narrow(slot, {table_.facts(slot).range, first->operands[1].constant(), -number});
     }
-  if (!solve(test.left)) learn_range(test.left, {0, 0});
+  if (!solve(test.left)) return learn_range(test.left, {0, 0});
+  // Guards tell of expressions as they were written before: those that the symbol was part of are others now.
+  for (size_t k = 0; k < guards_.size(); ++k)
+    if (const SizeTest now = canonical(guards_[k].test); now.left != guards_[k].test.left) learn(now);
 }
 
 }  // namespace braze::ir

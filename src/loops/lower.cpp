@@ -420,6 +420,24 @@ Plan lower(const ir::Graph& graph, const LoweringOptions& options) {
 
 namespace {
 
+/// Whoever is broadcast has a size that is known to be 1: it is read at one place there, whatever else is read of
+/// its memory.
+void decide_what_is_broadcast(ir::Graph& graph) {
+  const SizeRules rules = graph.decide("loops");
+  ir::for_each_node(graph, [&](const Node* node) {
+    if (!ir::is_elementwise(node->op)) return;
+    const auto to = node->results[0].type->sizes.symbolic();
+    for (const Value* operand : node->operands) {
+      const auto from = operand->type->sizes.symbolic();
+      for (size_t k = 1; k <= std::min(from.size(), to.size()); ++k) {
+        const Size size = from[from.size() - k];
+        if (!size.is_constant() && size != to[to.size() - k] && !graph.prove().equal(size, to[to.size() - k]))
+          rules.equal(size, 1);
+      }
+    }
+  });
+}
+
 /// Writes sizes as guards have made them since: above all as 1, where that is what a broadcast relies on. Lowering
 /// then looks at how a size is written.
 void simplify_types(ir::Graph& graph) {
@@ -450,6 +468,7 @@ void simplify_types(ir::Graph& graph) {
 
 SymbolicPlan lower_symbolic(ir::Graph& graph, const LoweringOptions& options) {
   ir::ShapeEnv& env = graph.shape_env();
+  decide_what_is_broadcast(graph);
   simplify_types(graph);
   Lowering lowering(graph, options, graph.decide("loops"));
   PlanOf<Size> plan = lowering.run();

@@ -437,6 +437,21 @@ TEST_CASE("factors that all terms share say nothing, if they are above 0") {
   CHECK(text == "m == 6; b*any != n*any; n >= 9; b*any + n*any >= 1; ");
 }
 
+TEST_CASE("what is known of an expression stays known when a symbol in it becomes another") {
+  ShapeEnv env;
+  const SymbolFacts from_two = {.range = {2, SizeRange::infinity}};
+  const Size n = env.create_symbol("n", 3, from_two), m = env.create_symbol("m", 3, from_two);
+  const Size half = floor_div(m, 2), rows = m - floor_div(2 * m + 1, 3), rest = mod(m, 4);
+  CHECK(env.decide(equal(half, 1), "one row"));
+  CHECK(env.decide(equal(rows, 1), "one row"));
+  CHECK(env.decide(differs(rest, 1), "a remainder"));
+  CHECK(env.decide(equal(n, m), "the same"));
+  CHECK(env.simplify(m) == n);
+  for (const Size size : {half, rows, floor_div(n, 2), n - floor_div(2 * n + 1, 3)})
+    CHECK(env.prove(equal(size, 1)) == true);
+  CHECK(env.prove(equal(mod(n, 4), 1)) == false);
+}
+
 TEST_CASE("a divisor that is guarded to be above 0 stays so in other words") {
   ShapeEnv env;
   const SymbolFacts from_two = {.range = {2, SizeRange::infinity}};

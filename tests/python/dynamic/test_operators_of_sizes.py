@@ -2,6 +2,7 @@
 
 import collections
 import gc
+import re
 import weakref
 
 import pytest
@@ -255,3 +256,40 @@ def test_more_is_cut_off_than_there_is():
 
 def test_pixels_of_nothing():
     run(lambda x: F.pixel_unshuffle(x, 2), [(torch.randn(n, 3, 4, 6),) for n in (2, 3, 5, 0)])
+
+
+#: Of `a` (n, m, k) and `b` (n, m, 1), whole numbers: a part of one of them is a single row, which is broadcast
+#: beside the whole of it.
+ROWS_BESIDE_THE_WHOLE = [
+    "(b[: b.shape[0] // 2] + a) * b",
+    "(b[1::3] + a) * b",
+    "(b[1:100:3].minimum(a)) - b",
+    "torch.where(b[1:100:3].minimum(a) != 1, b, 0).sum() + b[1:100:3].minimum(a)",
+    "b[: (b.shape[0] - 1) // 2 + b.shape[0] % 2 - a.shape[0] // 3] * a + b",
+    "(a[:, : a.shape[1] // 2] + b) * a",
+    "(a[:, a.shape[1] // 2 : a.shape[1] // 2 + 1] + b).maximum(a) * b",
+    "(b[::4] - a).cumsum(0) + b * a",
+    "(b.unfold(0, b.shape[0], 1)[..., 0] + a) * b + a",
+    "(b[: b.shape[0] // 2].mT + a.mT) * b.mT",
+]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("text", ROWS_BESIDE_THE_WHOLE)
+def test_one_row_beside_the_whole(text, dynamic):
+    f = eval(f"lambda a, b: {text}", {"torch": torch})
+    calls = [
+        (torch.randint(1, 9, (n, m, k)), torch.randint(1, 9, (n, m, 1)))
+        for n, m, k in [(2, 3, 4), (3, 3, 5), (3, 2, 7), (2, 3, 33), (3, 3, 6)]
+    ]
+    compiled = braze.compile(f, dynamic=dynamic, options={"recompile_limit": 100})
+    for a, b in calls:
+        try:
+            expected = f(a, b)
+        except RuntimeError as error:  # More rows than one.
+            with pytest.raises(RuntimeError, match=re.escape(str(error))):
+                compiled(a, b)
+        else:
+            same(compiled(a, b), expected)
+    # One for each call would say that no code of all sizes was made.
+    assert compiled.counts()["captured"] < len(calls)
