@@ -90,8 +90,10 @@ struct DictIterator {
   PyTypeObject* type;
   const char* method;
 };
-constexpr DictIterator dict_iterators[] = {
-    {&PyDictIterKey_Type, "keys"}, {&PyDictIterValue_Type, "values"}, {&PyDictIterItem_Type, "items"}};
+constexpr DictIterator dict_iterators[] = {{&PyDictIterKey_Type, "keys"},
+                                           {&PyDictIterValue_Type, "values"},
+                                           {&PyDictIterItem_Type, "items"},
+                                           {&PyODictIter_Type, "items"}};
 
 const char* dict_iterator_method(PyTypeObject* type) {
   for (const DictIterator& row : dict_iterators)
@@ -534,16 +536,23 @@ bool has_same_keys(PyObject* a, PyObject* b) {
 
 Rebuilder::Node Rebuilder::dict_iterator(PyObject* iterator) {
   PyObject* dict = first_referent(iterator);
-  const Py_ssize_t left = PyObject_LengthHint(iterator, -1);
-  if (!dict || left < 0) refuse("an iterator that has ended", iterator);
-  if (!PyDict_CheckExact(dict)) refuse("an iterator over a dict of a subclass", dict);
-  // One whose dict got other keys meanwhile raises, or goes by places that a new one would not have.
+  const bool is_ordered = Py_IS_TYPE(iterator, &PyODictIter_Type);
   const guards::IteratorKind kind = guards::iterator_kind(iterator);
+  if (is_ordered && kind == guards::IteratorKind::none)
+    refuse("an iterator over keys, values or backwards", iterator);
+  const Py_ssize_t left =
+      is_ordered ? guards::items_left(iterator, PY_SSIZE_T_MAX) : PyObject_LengthHint(iterator, -1);
+  if (!dict || left < 0) refuse("an iterator that has ended", iterator);
+  if (!(is_ordered ? PyODict_CheckExact(dict) : PyDict_CheckExact(dict)))
+    refuse("an iterator over a dict of a subclass", dict);
+  // One whose dict got other keys meanwhile raises, or goes by places that a new one would not have.
   const bool stands = kind == guards::IteratorKind::none || guards::items_left(iterator, PY_SSIZE_T_MAX) == left;
-  const bool changed = values_.effects().changed(dict) && !has_same_keys(values_.effects().before(dict), dict);
+  const bool changed =
+      values_.effects().changed(dict) && (is_ordered || !has_same_keys(values_.effects().before(dict), dict));
   if (!stands || changed) refuse("an iterator over a dict that has changed", iterator);
   const char* method = dict_iterator_method(Py_TYPE(iterator));
-  const Ref unbound = taken(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyDict_Type), method), iterator);
+  auto* type = reinterpret_cast<PyObject*>(is_ordered ? &PyODict_Type : &PyDict_Type);
+  const Ref unbound = taken(PyObject_GetAttrString(type, method), iterator);
   const Node view = call(unbound.get(), node_of(dict));
   return builder_.iterator(view, static_cast<uint32_t>(PyDict_GET_SIZE(dict) - left));
 }

@@ -24,6 +24,31 @@ struct DictIterator {
   Py_ssize_t left;
 };
 
+/// Of an OrderedDict, which keeps its order in a list of nodes, and names the key that is next.
+struct OrderedIterator {
+  PyObject_HEAD int kind;
+  PyObject* dict;
+  Py_ssize_t size;
+  size_t state;
+  PyObject *current, *result;
+};
+constexpr int kOrderedItems = 2 | 4;  // Keys and values; 1: from the end.
+
+struct OrderedNode {
+  PyObject* key;
+  Py_hash_t hash;
+  OrderedNode *next, *previous;
+};
+
+struct OrderedDict {
+  PyDictObject dict;
+  OrderedNode *first, *last;
+  OrderedNode** nodes;
+  Py_ssize_t node_count;
+  void* sentinel;
+  size_t state;
+};
+
 struct Enumerate {
   PyObject_HEAD Py_ssize_t index;
   PyObject *iterator, *result, *long_index;
@@ -62,15 +87,13 @@ const Row kRows[] = {
     dict_row(&PyDictIterKey_Type, IteratorKind::keys),
     dict_row(&PyDictIterValue_Type, IteratorKind::values),
     dict_row(&PyDictIterItem_Type, IteratorKind::items),
+    {&PyODictIter_Type,
+     IteratorKind::items,
+     offsetof(OrderedIterator, dict),
+     {offsetof(OrderedIterator, size), offsetof(OrderedIterator, state)}},
     {&PyEnum_Type, IteratorKind::enumerate, offsetof(Enumerate, iterator), {offsetof(Enumerate, index)}},
     {&PyZip_Type, IteratorKind::zip, offsetof(Zip, iterators)},
 };
-
-const Row* row_of(PyObject* iterator) noexcept {
-  for (const Row& row : kRows)
-    if (Py_IS_TYPE(iterator, row.type)) return &row;
-  return nullptr;
-}
 
 template <typename T>
 T* field(PyObject* object, size_t offset) noexcept {
@@ -80,6 +103,18 @@ T* field(PyObject* object, size_t offset) noexcept {
 template <typename Layout>
 Layout* as(PyObject* iterator) noexcept {
   return reinterpret_cast<Layout*>(iterator);
+}
+
+bool is_ordered(PyObject* iterator) noexcept {
+  return Py_IS_TYPE(iterator, &PyODictIter_Type);
+}
+
+const Row* row_of(PyObject* iterator) noexcept {
+  // One type for keys, values and items: of the others a guard on the type would not tell which it was.
+  if (is_ordered(iterator) && as<OrderedIterator>(iterator)->kind != kOrderedItems) return nullptr;
+  for (const Row& row : kRows)
+    if (Py_IS_TYPE(iterator, row.type)) return &row;
+  return nullptr;
 }
 
 /// Index of item `k` from now in the list or tuple; -1 if there is no such item.
@@ -122,10 +157,38 @@ PyObject* range_item(PyObject* iterator, size_t k, Ref& made) noexcept {
   return number(static_cast<size_t>(own.start) + (k + own.given()) * static_cast<size_t>(own.step), made);
 }
 
+/// By the very key: no Python code is asked whether keys are equal.
+PyObject* value_of(PyObject* dict, PyObject* key) noexcept {
+  Py_ssize_t at = 0;
+  PyObject *one, *value;
+  while (PyDict_Next(dict, &at, &one, &value))
+    if (one == key) return value;
+  return nullptr;
+}
+
+/// As for_each_entry_left().
+template <typename Visit>
+bool for_each_node_left(PyObject* iterator, Visit visit) noexcept {
+  const OrderedIterator& own = *as<OrderedIterator>(iterator);
+  if (!own.dict || !own.current) return true;
+  const OrderedDict& dict = *as<OrderedDict>(own.dict);
+  if (own.state != dict.state || own.size != PyDict_GET_SIZE(own.dict)) return false;
+  const OrderedNode* node = dict.first;
+  while (node && node->key != own.current) node = node->next;
+  if (!node) return false;
+  for (; node; node = node->next) {
+    PyObject* value = value_of(own.dict, node->key);
+    if (!value) return false;
+    if (!visit(node->key, value)) return true;
+  }
+  return true;
+}
+
 /// Goes through the entries that are left until `visit(key, value)` returns false. \returns false if the iterator
 /// will raise, as its dict has changed.
 template <typename Visit>
 bool for_each_entry_left(PyObject* iterator, Visit visit) noexcept {
+  if (is_ordered(iterator)) return for_each_node_left(iterator, visit);
   const DictIterator& own = *as<DictIterator>(iterator);
   if (!own.dict) return true;
   if (own.used != PyDict_GET_SIZE(own.dict)) return false;
@@ -212,11 +275,17 @@ IteratorState::IteratorState(PyObject* iterator) {
   const Row& row = *row_of(iterator);
   for (size_t i = 0; i < row.words.size() && row.words[i]; ++i) words_[i] = *field<int64_t>(iterator, row.words[i]);
   if (row.source) source_ = Ref::borrow(*field<PyObject*>(iterator, row.source));
+  // The key that is next is one of the dict's, which keeps it.
+  if (is_ordered(iterator)) words_[3] = reinterpret_cast<intptr_t>(as<OrderedIterator>(iterator)->current);
 }
 
 void IteratorState::restore(PyObject* iterator) const {
   const Row& row = *row_of(iterator);
   for (size_t i = 0; i < row.words.size() && row.words[i]; ++i) *field<int64_t>(iterator, row.words[i]) = words_[i];
+  if (is_ordered(iterator)) {
+    Ref next = Ref::borrow(reinterpret_cast<PyObject*>(words_[3]));
+    const Ref other = Ref::steal(std::exchange(as<OrderedIterator>(iterator)->current, next.release()));
+  }
   if (!row.source) return;
   // Dropped when the iterator is whole again.
   const Ref before = Ref::steal(std::exchange(*field<PyObject*>(iterator, row.source), Ref(source_).release()));
