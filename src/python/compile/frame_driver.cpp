@@ -282,9 +282,13 @@ bool FrameDriver::holds(Specialisation& one, FrameRun& run, std::vector<PyObject
 void FrameDriver::note_read(CodeState& code, FrameRun& run, interpreter::Break why) {
   PyObject* value = run.activation().stack_base()[run.depth() - 1];
   const bool goes_on = settings_.goes_on_after(why);
-  if (!goes_on && (read_at(why) != DataRead::scalar || !value || !PyFloat_CheckExact(value))) return;
+  if (!goes_on && read_at(why) != DataRead::scalar) return;
   SizeHistory& sizes = code.starts[run.offset()].sizes;
   const std::string path = concat("operand ", run.depth() - 1);
+  const bool are_few =
+      value && PyList_CheckExact(value) && PyList_GET_SIZE(value) <= static_cast<Py_ssize_t>(most_read);
+  if (!goes_on && value && (PyLong_CheckExact(value) || are_few)) sizes.expect_numbers(path);
+  if (!goes_on && !(value && PyFloat_CheckExact(value))) return;
   goes_on ? sizes.expect_data(path) : sizes.expect_float(path);
   if (!value || !(PyLong_CheckExact(value) || PyFloat_CheckExact(value))) return;
   std::vector<guards::Ref>& read = goes_on ? numbers_read_ : floats_read_;

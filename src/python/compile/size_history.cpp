@@ -25,6 +25,14 @@ std::vector<int64_t> numbers_of(PyObject* set) {
   return numbers;
 }
 
+/// One of them, or an item or attribute of what is there.
+bool is_within(const std::vector<std::string>& paths, const std::string& path) {
+  return std::ranges::any_of(paths, [&](const std::string& one) {
+    return path.starts_with(one) &&
+           (path.size() == one.size() || path[one.size()] == '[' || path[one.size()] == '.');
+  });
+}
+
 int64_t field(PyObject* range, const char* name, int64_t otherwise) {
   const guards::Ref value = guards::Ref::steal(PyObject_GetAttrString(range, name));
   PyErr_Clear();
@@ -67,19 +75,19 @@ void SizeHistory::expect_data(const std::string& path) {
   if (std::ranges::find(data_paths_, path) == data_paths_.end()) data_paths_.push_back(path);
 }
 
-/// Also items and attributes of what is.
-bool SizeHistory::is_data(const std::string& path) const {
-  return std::ranges::any_of(data_paths_, [&](const std::string& one) {
-    return path.starts_with(one) &&
-           (path.size() == one.size() || path[one.size()] == '[' || path[one.size()] == '.');
-  });
+void SizeHistory::expect_numbers(const std::string& path) {
+  if (std::ranges::find(number_paths_, path) == number_paths_.end()) number_paths_.push_back(path);
+}
+
+bool SizeHistory::expects_any_number(const std::string& path) const {
+  return counter_paths_.contains(path) || is_within(number_paths_, path);
 }
 
 VaryingForm SizeHistory::note(const std::string& path, const at::Tensor& tensor, const SizeMarks& marks,
                               Dynamic dynamic) {
   const auto rank = static_cast<size_t>(tensor.dim());
   VaryingForm varying{std::vector<capture::Varying>(rank), c10::SmallVector<bool, 5>(rank, false)};
-  const bool of_data = is_data(path);
+  const bool of_data = is_within(data_paths_, path);
   if ((dynamic == Dynamic::never && !of_data) || state_ != State::open || forms_.size() > most_paths)
     return varying;
   const auto [at, is_new] = forms_.try_emplace(path);
@@ -112,11 +120,11 @@ VaryingForm SizeHistory::note(const std::string& path, const at::Tensor& tensor,
 }
 
 bool SizeHistory::note_number(const std::string& path, int64_t number, Dynamic dynamic, bool counts) {
-  const bool of_data = is_data(path);
+  const bool of_data = is_within(data_paths_, path);
   if ((dynamic == Dynamic::never && !of_data) || state_ != State::open || numbers_.size() > most_paths)
     return false;
   const auto [at, is_new] = numbers_.try_emplace(path, Number<int64_t>{number});
-  at->second.varies |= of_data || counter_paths_.contains(path) || at->second.value != number;
+  at->second.varies |= of_data || expects_any_number(path) || at->second.value != number;
   at->second.value = number;
   return at->second.varies && (number >= 2 || counts || (has_counters_ && !of_data));
 }
@@ -128,11 +136,11 @@ bool may_be_input(double number) {
 
 /// By its bits: a zero of the other sign is another number, and a NaN the same one.
 bool SizeHistory::note_float(const std::string& path, double number, Dynamic dynamic) {
-  const bool of_data = is_data(path);
+  const bool of_data = is_within(data_paths_, path);
   const bool may_vary = (dynamic != Dynamic::never || of_data) && state_ != State::constants;
   if (!may_vary || floats_.size() > most_paths) return false;
   const auto [at, is_new] = floats_.try_emplace(path, Number<double>{number});
-  at->second.varies |= of_data || float_paths_.contains(path) ||
+  at->second.varies |= of_data || float_paths_.contains(path) || is_within(number_paths_, path) ||
                        std::bit_cast<uint64_t>(at->second.value) != std::bit_cast<uint64_t>(number);
   at->second.value = number;
   return at->second.varies && may_be_input(number);

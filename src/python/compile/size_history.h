@@ -64,10 +64,16 @@ class SizeHistory {
   void expect_float(const std::string& path) { float_paths_.insert(path); }
   /// A whole number of a loop that goes on, which the next iteration finds to be another one: likewise.
   void expect_counter(const std::string& path) { counter_paths_.insert(path); }
+  /// Whole numbers that were read of a tensor at a break, over `path` and in the list there: likewise.
+  void expect_numbers(const std::string& path);
+  /// It is one of these two: 0, 1 and what is below are numbers like others.
+  bool expects_any_number(const std::string& path) const;
   /// The iterators of such loops are there: likewise each number that one of them gives.
   void expect_items() { gives_items_ = true; }
   bool gives_items() const { return gives_items_; }
-  bool expects_numbers() const { return !float_paths_.empty() || !counter_paths_.empty() || gives_items_; }
+  bool expects_numbers() const {
+    return !float_paths_.empty() || !counter_paths_.empty() || !number_paths_.empty() || gives_items_;
+  }
   /// Captures begin behind a break: a number there that has been another one counts iterations rather than
   /// elements, so that 0 and 1 are numbers like others.
   void expect_counters() { has_counters_ = true; }
@@ -129,6 +135,7 @@ class SizeHistory {
     numbers_.clear();
     floats_.clear();
     data_paths_.clear();
+    number_paths_.clear();
     sizes_of_data_.clear();
     float_paths_.clear();
     counter_paths_.clear();
@@ -140,8 +147,6 @@ class SizeHistory {
   }
 
  private:
-  bool is_data(const std::string& path) const;
-
   enum class State : uint8_t { open, gives_up, numbers, gives_up_floats, constants } state_ = State::open;
   enum class Draws : uint8_t { unknown, wanted, refused } draws_ = Draws::unknown;
   bool meets_draws_ = false;
@@ -155,7 +160,7 @@ class SizeHistory {
     Value value;
     bool varies = false;
   };
-  std::vector<std::string> data_paths_;
+  std::vector<std::string> data_paths_, number_paths_;
   std::vector<int64_t> sizes_of_data_;
   std::unordered_set<std::string> float_paths_, counter_paths_, replaced_;
   bool registers_ = false, has_counters_ = false, gives_items_ = false, leaves_gradients_ = false,

@@ -192,7 +192,8 @@ std::optional<ir::Size> TorchSizes::vary_number(PyObject* number, const guards::
   if (!varies || !tracer_.symbols()) return std::nullopt;
   numbers_.push_back({.source = source});
   // What is below 2 now may be anything; of others the capture goes by their being sizes of more than one element.
-  const int64_t least = value < 2 ? -ir::SizeRange::infinity : 2;
+  const bool may_be_any = value < 2 || history_->expects_any_number(name);
+  const int64_t least = may_be_any ? -ir::SizeRange::infinity : 2;
   return tracer_.vary_number(name, value, {.low = least});
 }
 

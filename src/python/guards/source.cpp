@@ -93,6 +93,13 @@ Ref deque_limit(PyObject* object) noexcept {
   return limit;
 }
 
+Ref sequence_length(PyObject* object) noexcept {
+  if (!PyList_CheckExact(object) && !PyTuple_CheckExact(object)) return {};
+  Ref length = Ref::steal(PyLong_FromSsize_t(Py_SIZE(object)));
+  if (!length) PyErr_Clear();
+  return length;
+}
+
 /// By number of Member.
 const MemberRow kMembers[] = {
     {".__code__", function_field<&PyFunctionObject::func_code>},
@@ -120,8 +127,9 @@ const MemberRow kMembers[] = {
     {".parts", nullptr, getter_parts},
     {".maxlen", nullptr, nullptr, deque_limit},
     {" as a tensor", nullptr, nullptr, tensor_over},
+    {".__len__()", nullptr, nullptr, sequence_length},
 };
-static_assert(std::size(kMembers) == static_cast<size_t>(Member::tensor_over) + 1);
+static_assert(std::size(kMembers) == static_cast<size_t>(Member::sequence_length) + 1);
 
 PyObject* load_member(PyObject* object, uint32_t member, Ref& made) noexcept {
   const MemberRow& row = kMembers[member];

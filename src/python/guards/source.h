@@ -84,6 +84,7 @@ enum class Member : uint32_t {
   getter_parts,     ///< What operator.itemgetter asks for, or a tuple of it; the names of operator.attrgetter.
   deque_limit,      ///< The `maxlen` of a collections.deque, or None.
   tensor_over,      ///< What torch.from_numpy() makes of an array of NumPy's, a new one each time.
+  sequence_length,  ///< How many items an exact list or tuple has.
 };
 
 struct Source {

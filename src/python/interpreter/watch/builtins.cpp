@@ -351,7 +351,23 @@ Builtins::Understood Builtins::length(const Call& call) {
     if (PyObject* dict = watch_.views.dict_behind(of)) of = dict;
   if (!guards::is_scalar(of) && watch_.classes.special_function(of, "__len__")) return allow(Entry::known);
   if (!watch_.classes.acts_as_builtin(of, "__len__") && !guards::is_deque(of)) return std::nullopt;
+  if (PyList_CheckExact(of) || PyTuple_CheckExact(of))
+    if (const guards::Source* source = values_.source_of(of)) return length_of_older(of, source);
   return values_.open(of) || abandon("a container that cannot be guarded", of);
+}
+
+/// Of a list or tuple that existed before. What it holds is not read, and how long it is may vary: a list of losses
+/// may hold others at the next call, and more.
+bool Builtins::length_of_older(PyObject* of, const guards::Source* source) {
+  const Py_ssize_t now = Py_SIZE(of);
+  PyObject* const before = values_.effects().changed(of) ? values_.effects().before(of) : of;
+  const Ref first = Ref::steal(PyLong_FromSsize_t(Py_SIZE(before)));
+  const guards::Source* length = values_.sources().member(source, guards::Member::sequence_length);
+  if (PyObject* varies = values_.numbers().vary(first.get(), length))
+    activity().size = *values_.numbers().size_of(varies) + (now - Py_SIZE(before));
+  else
+    values_.guards().length(source, static_cast<size_t>(Py_SIZE(before)));
+  return true;
 }
 
 Builtins::Understood Builtins::is_callable(const Call& call) {

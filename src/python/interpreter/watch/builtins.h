@@ -58,6 +58,7 @@ class Builtins final : Domain {
   Understood set_attribute(const Call& call);
   Understood delete_attribute(const Call& call);
   Understood length(const Call& call);
+  bool length_of_older(PyObject* of, const guards::Source* source);
   Understood is_callable(const Call& call);
   Understood iterate(const Call& call);
   Understood advance(const Call& call);
