@@ -9,6 +9,7 @@ import itertools
 import operator
 import sys
 import types
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -85,12 +86,41 @@ def collect(kind: Callable[..., Any], items: Any) -> Any:
     return kind([*items])
 
 
-def fill(kind: Callable[..., Any], mapping: Any) -> Any:
-    """dict(mapping) or OrderedDict(mapping), of what has keys and no storage of a dict"""
+def fill(kind: Callable[..., Any], mapping: Any, **more: Any) -> Any:
+    """dict(mapping, **more) or OrderedDict(mapping, **more), of what is asked for its keys"""
     made = kind()
     for key in [*mapping.keys()]:
         made[key] = mapping[key]
+    for key in more:
+        made[key] = more[key]
     return made
+
+
+def update(target: dict[Any, Any], mapping: Any, /, **more: Any) -> None:
+    """target.update(mapping, **more), likewise"""
+    if isinstance(target, OrderedDict):
+        keys = mapping.keys()
+        for key in keys:
+            target[key] = mapping[key]
+    else:
+        for key in [*mapping.keys()]:
+            dict.__setitem__(target, key, mapping[key])
+    for key in more:
+        if isinstance(target, OrderedDict):
+            target[key] = more[key]
+        else:
+            dict.__setitem__(target, key, more[key])
+
+
+def items_of(iterable: Any) -> Iterator[Any]:
+    """What C code goes through in its place."""
+    for item in iterable:  # noqa: UP028 (`yield from` has C code ask for the items)
+        yield item
+
+
+def items_of_list(iterable: Any) -> Iterator[Any]:
+    """Likewise, where C code asks how many there are before it begins."""
+    yield from [*iterable]
 
 
 # ---- items that are compared or summed up
@@ -331,8 +361,15 @@ def install() -> None:
     C.set_stand_in(operator.itemgetter.__call__, get_items)
     C.set_stand_in(operator.methodcaller.__call__, call_method)
     C.set_stand_in(operator.call, call)
-    C.set_stand_in(set.__init__, collect)
-    C.set_stand_in(dict.__init__, fill)
+    # Forms that are asked for by name.
+    for name, form in (
+        ("set", collect),
+        ("dict", fill),
+        ("dict.update", update),
+        ("items", items_of),
+        ("items of a list", items_of_list),
+    ):
+        C.set_stand_in(sys.intern(name), form)
     C.set_stand_in(inspect.signature, signature_of)
     C.set_stand_in(functools.reduce, folded)
     C.set_stand_in(itertools.tee, tee)

@@ -51,8 +51,6 @@ row(
     s = S()
     def f(x): return [x * k for k in s]
     """,
-    breaks=1,  # The comprehension is a frame of its own, given an iterator.
-    replays=False,
 )
 row(
     "bool and int conversions",

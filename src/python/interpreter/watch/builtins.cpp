@@ -2,6 +2,7 @@
 #include "python/interpreter/watch/builtins.h"
 
 #include <algorithm>
+#include <string>
 
 #include "python/guards/deque.h"
 #include "python/guards/random_state.h"
@@ -38,6 +39,11 @@ const Names& pure_class_methods() {
 bool has_plain_new(PyTypeObject* type) {
   return type == &PyBaseObject_Type || type == &PyTuple_Type || type == &PyList_Type || type == &PyDict_Type ||
          type == &PyODict_Type || type == &PyProperty_Type;
+}
+
+/// As the table of those that go through their arguments has it.
+std::string goer_name(std::string_view module, std::string_view name) {
+  return module.empty() || module == "builtins" ? std::string(name) : std::string(module) + "." + std::string(name);
 }
 
 /// A method that `type` itself has under this name, bound to a class.
@@ -165,6 +171,7 @@ bool Builtins::call(PyObject* function, PyObject* const* arguments, Py_ssize_t c
   if (tensors.gives_other_class(function) && give_other_class(arguments, count)) return true;
   if (abandoned()) return false;
   const Call call{function, arguments, count, module_of(function), builtin->m_ml->ml_name};
+  if (!watch_.iterables.put_items(goer_name(call.module, call.name), arguments, count)) return false;
   if (call.name == "__new__" && self && PyType_Check(self) && count > 0)
     return make_instance(self, arguments, count);
   if (self && PyType_Check(self) && is_exact_builtin(reinterpret_cast<PyTypeObject*>(self)) &&

@@ -109,9 +109,12 @@ bool Containers::update_dict(PyObject* dict, PyObject* const* arguments, Py_ssiz
   const Py_ssize_t named = run_.keyword_names ? PyTuple_GET_SIZE(run_.keyword_names) : 0, given = count - named;
   if (given > 1) return true;  // A TypeError.
   PyObject* entries = given ? arguments[0] : nullptr;
-  if (entries && (!values_.is_known(entries) || !is_builtin_container(entries) || !values_.open(entries)))
+  const bool is_derived = entries && values_.is_known(entries) && !is_builtin_container(entries) &&
+                          !PyODict_Check(dict) && watch_.iterables.is_read_as_dict(entries);
+  if (entries &&
+      (!values_.is_known(entries) || !(is_builtin_container(entries) || is_derived) || !values_.open(entries)))
     return abandon("a dict that cannot be guarded", entries);
-  if (entries && is_exact_dict(entries)) {
+  if (entries && (is_derived || is_exact_dict(entries))) {
     const bool all = guards::for_each_key(entries, [&](PyObject* key) {
       return store_entry(dict, key, guards::is_plain_key(key) ? guards::entry_of_key(entries, key) : nullptr);
     });

@@ -258,6 +258,7 @@ bool Containers::iterate(PyObject* iterable) {
   if (watch_.classes.acts_as_builtin(iterable, "__iter__") || guards::is_deque(iterable))
     return (values_.open(iterable) && allow_made_result()) ||
            abandon("a container that cannot be guarded", iterable);
+  if (watch_.iterables.goes_by_index(iterable)) return allow_made_result(Entry::known);
   if (watch_.classes.special_function(iterable, "__iter__") || values_.is_made(iterable)) {
     values_.keep_protocols(iterable);  // C code asks how long it is before it goes through it.
     for (const char* name : {"__len__", "__length_hint__"}) watch_.classes.special_function(iterable, name);

@@ -176,7 +176,12 @@ bool Given::put_caller(std::string_view callee, PyObject* const* arguments, Py_s
   if (count < 1 || !callees.contains(callee) || !watch_.partials.are_on_stack(arguments)) return true;
   PyObject*& slot = const_cast<PyObject**>(arguments)[0];
   const bool makes_numbers = values_.tensors().sizes().has_sizes() && computes_numbers(slot);
-  if ((makes_numbers || what_given_does(slot) == Does::unknown) && values_.is_known(slot))
+  const bool goes_by_python =
+      slot != Py_None && std::any_of(arguments + 1, arguments + count,
+                                     [&](PyObject* value) { return watch_.iterables.goes_by_python(value); });
+  const bool is_python = calls_python(slot);
+  if ((makes_numbers || (goes_by_python && !is_python) || what_given_does(slot) == Does::unknown) &&
+      values_.is_known(slot))
     watch_.stand_ins.put_caller(slot);
   return !abandoned();
 }
@@ -214,6 +219,11 @@ bool Given::absorb_given(PyObject* const* arguments, Py_ssize_t count, Items ite
       if (has_long_text(keys.get())) return abandon("a text of so many characters is given to a C function");
       if (!watch_.containers.iterate(value)) return false;
       run_.hands_to_c = true;
+      continue;
+    }
+    // All that it gives is looked at when it does.
+    if (run_.looks_lazily && !does && !storage_type(value) && watch_.iterables.goes_by_python(value)) {
+      if (!watch_.containers.iterate(value)) return false;
       continue;
     }
     if (!absorb(values_, value))
@@ -262,6 +272,7 @@ bool Given::hands_on(PyObject* value) {
     values_.iterate_dict(dict);
     return true;
   }
+  if (watch_.iterables.goes_by_python(value)) return watch_.containers.iterate(value);
   // What an iterator of this run goes through was opened for it.
   if (Py_IS_TYPE(value, &PyListIter_Type) || Py_IS_TYPE(value, &PyTupleIter_Type)) return values_.is_made(value);
   return values_.is_known(value) && !Py_TYPE(value)->tp_iter && !Py_TYPE(value)->tp_iternext &&

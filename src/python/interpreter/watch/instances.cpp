@@ -82,8 +82,8 @@ const Names& pure_classes() {
 
 /// Those that take the items of what they are given, and do nothing with them.
 const Names& iterating_classes() {
-  static const Names names = {"collections.deque", "enumerate",       "list", "tuple", "zip",
-                              "itertools.chain",   "itertools.islice"};
+  static const Names names = {"collections.deque", "enumerate",         "list", "tuple", "zip", "itertools.chain",
+                              "itertools.islice",  "itertools.pairwise"};
   return names;
 }
 
@@ -194,6 +194,11 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
   const bool is_dict = cls == &PyDict_Type || cls == &PyODict_Type;
   if (is_dict && count > 0 && count == by_name) return allow_made_result();  // Values are handed on as they are.
   const bool makes_dict = is_dict && count == 1;
+  if (cls == &PyDict_Type && count - by_name == 1 && !is_builtin_container(arguments[0]) &&
+      watch_.iterables.is_read_as_dict(arguments[0]) && values_.open(arguments[0])) {
+    values_.iterate_dict(arguments[0]);
+    return allow_made_result();
+  }
   if (makes_dict && PyDictItems_Check(arguments[0])) {
     PyObject* dict = watch_.views.dict_behind(arguments[0]);
     if (dict && has_scalar_keys(dict) && values_.open(dict)) {
@@ -204,12 +209,10 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
   if (makes_dict && (PyList_CheckExact(arguments[0]) || PyTuple_CheckExact(arguments[0])))
     return fill_from_pairs(arguments[0]);
   // What has keys of its own, in Python, is asked for them and for each item, as a dict's __init__ does.
-  const bool is_mapping = makes_dict && by_name == 0 && !storage_type(arguments[0]) &&
-                          values_.is_known(arguments[0]) && !values_.tensors().is_tensor(arguments[0]) &&
-                          !PyType_Check(arguments[0]);
-  if (PyObject* keys = is_mapping ? find_in_type(Py_TYPE(arguments[0]), "keys") : nullptr;
-      keys && PyFunction_Check(keys) && run_.callee && *run_.callee == type &&
-      watch_.stand_ins.put_collector(*run_.callee))
+  const bool is_mapping = is_dict && count - by_name == 1 && values_.is_known(arguments[0]) &&
+                          !values_.tensors().is_tensor(arguments[0]) &&
+                          Iterables::is_asked_for_keys(arguments[0], cls == &PyODict_Type);
+  if (is_mapping && run_.callee && *run_.callee == type && watch_.stand_ins.put_collector(*run_.callee))
     return watch_.calls.call(*run_.callee, arguments, count);
   if (abandoned()) return false;
   const bool makes_set = cls == &PySet_Type || cls == &PyFrozenSet_Type;
@@ -238,6 +241,7 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
     }
     return allow_made_result(any_tensor ? Entry::tensor : Entry::known);
   }
+  if (is_exact_builtin(cls) && !watch_.iterables.put_items(cls->tp_name, arguments, count)) return false;
   if (is_exact_builtin(cls) && !watch_.given.put_caller(cls->tp_name, arguments, count)) return false;
   run_.looks_lazily |= is_exact_builtin(cls) && looking_iterators().contains(cls->tp_name);
   if (is_exact_builtin(cls) && (is_exception || pure_classes().contains(cls->tp_name)))

@@ -1,6 +1,8 @@
 // python/interpreter/watch/looks.cpp
 #include "python/interpreter/watch/looks.h"
 
+#include <opcode.h>
+
 #include <array>
 #include <optional>
 #include <utility>
@@ -74,6 +76,8 @@ bool truth(Watch& watch, Activation& a, int) {
 }
 
 bool binary(Watch& watch, Activation& a, int arg) {
+  if (arg == NB_INPLACE_ADD && watch.iterables.is_extended_by(a.peek(2), a.peek(1)))
+    return watch.iterables.put_items(a.peek(1), true) && watch.run.allow(Entry::known);
   return watch.operators.binary(a.peek(2), a.peek(1), arg);
 }
 
@@ -91,6 +95,8 @@ bool identity(Watch& watch, Activation& a, int) {
 }
 
 bool contains(Watch& watch, Activation& a, int) {
+  if (watch.iterables.is_searched(a.peek(1), a.peek(2)))
+    return watch.iterables.put_items(a.peek(1)) && watch.run.allow_made_result(Entry::known) && watch.run.looks();
   return watch.containers.contains(a.peek(1), a.peek(2));
 }
 
@@ -221,6 +227,11 @@ bool adds_to_set(Watch& watch, Activation& a, int arg) {
 
 bool adds_to_map(Watch& watch, Activation& a, int arg) {
   return grows(watch, a.peek(arg + 2)) && watch.containers.hashes(a.peek(2));
+}
+
+/// `{**mapping}` and the keywords of a call.
+bool merges(Watch& watch, Activation& a, int arg) {
+  return grows(watch, a.peek(arg + 1)) && watch.iterables.merge(a.peek(1));
 }
 
 bool extends(Watch& watch, Activation& a, int arg) {

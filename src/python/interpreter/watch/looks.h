@@ -51,6 +51,7 @@ bool adds_to_list(Watch&, Activation&, int);
 bool adds_to_set(Watch&, Activation&, int);
 bool adds_to_map(Watch&, Activation&, int);
 bool extends(Watch&, Activation&, int);
+bool merges(Watch&, Activation&, int);
 // ---- calls
 bool takes_method_apart(Watch&, Activation&, int);
 bool call(Watch&, Activation&, int);

@@ -138,6 +138,11 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
   if (asks_set && PySet_CheckExact(self) && values_.is_made(self) && count == 1)
     return keys_fit(values_, self, arguments[0]) ? watch_.containers.hashes(arguments[0])
                                                  : abandon(Break::address_of_object);
+  if (PyAnySet_CheckExact(self) && !watch_.iterables.put_items("set." + std::string(text), arguments, count))
+    return false;
+  if (PyDict_Check(self) && text == "update" && count > 0 && values_.is_known(arguments[0]) &&
+      !values_.tensors().is_tensor(arguments[0]) && Iterables::is_asked_for_keys(arguments[0], PyODict_Check(self)))
+    return watch_.iterables.update(self, arguments, count);
   static const Names on_sets = {"difference", "intersection", "isdisjoint", "issubset",
                                 "issuperset", "union",        "update"};
   if (PyAnySet_CheckExact(self) && values_.is_made(self) && on_sets.contains(text))
@@ -147,7 +152,11 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
     const bool keeps = text == "append" || text == "extend" || text == "insert" || text == "pop" || text == "clear";
     if (keeps && PyList_Check(self))
       return (text != "extend" || watch_.containers.iterate(arguments[0])) && allow(Entry::known);
-    if (PyDict_Check(self) && text == "update" && count > 0 && is_exact_dict(arguments[0])) {
+    const bool takes_entries = PyDict_Check(self) && text == "update" && count > 0;
+    const bool is_plain_dict =
+        takes_entries && (is_exact_dict(arguments[0]) || (!PyODict_Check(self) && values_.is_known(arguments[0]) &&
+                                                          watch_.iterables.is_read_as_dict(arguments[0])));
+    if (is_plain_dict) {
       // The entries are handed on as they are.
       for (Py_ssize_t i = 1; i < count; ++i)
         if (!values_.is_known(arguments[i])) return abandon("a value of unknown origin", arguments[i]);

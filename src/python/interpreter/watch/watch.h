@@ -4,7 +4,7 @@
 //   classes        classes, generic_types, instances
 //   attributes     attributes, tensor_attributes, autograd_functions
 //   operators      operators, conversions
-//   containers     containers, deques, views
+//   containers     containers, deques, iterables, views
 //   calls          calls, builtins, methods, partials, given, stand_ins, trusted_code, library, copies, arrays,
 //                  traced_arrays
 //   frames         iterators, generators, root_slots
@@ -27,6 +27,7 @@
 #include "python/interpreter/watch/given.h"
 #include "python/interpreter/watch/imports.h"
 #include "python/interpreter/watch/instances.h"
+#include "python/interpreter/watch/iterables.h"
 #include "python/interpreter/watch/iterators.h"
 #include "python/interpreter/watch/library.h"
 #include "python/interpreter/watch/methods.h"
@@ -76,6 +77,7 @@ struct Watch {
   Copies copies{*this, run};
   Arrays arrays{*this, run};
   TracedArrays traced_arrays{*this, run};
+  Iterables iterables{*this, run};
   Iterators iterators{*this, run};
   Generators generators{*this, run};
   Sizes sizes{*this, run};

@@ -54,7 +54,8 @@ void forget_shown_warnings() {
 }
 
 bool is_fresh_iterator(PyObject* object) {
-  return Py_TYPE(object)->tp_iternext && !PyGen_CheckExact(object) && is_exact_builtin(Py_TYPE(object));
+  return Py_TYPE(object)->tp_iternext && !PyGen_CheckExact(object) && !Py_IS_TYPE(object, &PySeqIter_Type) &&
+         is_exact_builtin(Py_TYPE(object));
 }
 
 /// What a special method written as a generator gives: nobody else holds it, and nothing of it has run.
@@ -302,10 +303,16 @@ bool Watcher::gives(Activation& a, int opcode) {
   const bool leaves = opcode == YIELD_VALUE || opcode == RETURN_VALUE;
   if (!leaves || watch_.run.activities.size() < 2) return true;
   const Activity& caller = watch_.run.activities[watch_.run.activities.size() - 2];
+  const bool returns = opcode == RETURN_VALUE && a.frame->owner != FRAME_OWNED_BY_GENERATOR;
+  if (returns && caller.asks_keys && caller.asks_keys == reinterpret_cast<PyObject*>(function_of(a.frame)) &&
+      !watch_.iterables.gives_keys(a.peek(1)))
+    return false;
   // C code makes another number of it, unless it is known what that is.
   const bool is_converted = !caller.is_direct && !caller.size && converts_result(a.code());
   if (opcode == RETURN_VALUE && is_converted) values().numbers().settle_sizes_within(a.peek(1));
   if (!caller.is_around && (caller.is_direct || !(caller.looks || watch_.run.looks_lazily))) return true;
+  if (returns && text_of(a.code()->co_name) == "__iter__" && watch_.iterables.advances_by_python(a.peek(1)))
+    return true;
   if (!absorb(values(), a.peek(1)))
     return watch_.run.abandon("C code is given an object whose parts are not guarded", a.peek(1));
   if (watch_.run.hands_to_c) watch_.sizes.settle_tensors_within(a.peek(1));
