@@ -94,6 +94,7 @@ bool Containers::subscript(PyObject* container, PyObject* key) {
 bool Containers::is_own_item(PyObject* list, PyObject* key) const {
   const Effects& effects = values_.effects();
   if (!PyList_Check(list) || !PyLong_CheckExact(key) || !effects.changed(list)) return false;
+  if (!effects.stored_at(list).empty()) return false;
   int overflow = 0;
   const long long index = PyLong_AsLongLongAndOverflow(key, &overflow);
   const Py_ssize_t added = PyList_GET_SIZE(list) - PyList_GET_SIZE(effects.before(list));
@@ -174,12 +175,27 @@ bool Containers::store_item(PyObject* container, PyObject* key, PyObject* value)
   if (PyDict_Check(container) && is_builtin) return store_entry(container, key, value);
   if (PyList_Check(container) && is_builtin) {
     if (!operand(key, "an index of unknown origin")) return false;
+    if (PyLong_CheckExact(key) && values_.source_of(container)) return store_in_list(container, key, value);
     if (PySlice_Check(key) && !iterate(value)) return false;
     return change_list(container);
   }
   if (guards::is_deque(container)) return watch_.deques.store_in_deque(container, key, value);
   if (watch_.classes.special_function(container, "__setitem__")) return allow(Entry::known);
   return abandon("an item is stored into an object that is not understood", container);
+}
+
+/// At a place of an older list, whatever it holds: a replay does likewise.
+bool Containers::store_in_list(PyObject* list, PyObject* index, PyObject* value) {
+  const Effects& effects = values_.effects();
+  const guards::Source* source = values_.source_of(list);
+  const auto before = static_cast<size_t>(guards::length_of(effects.changed(list) ? effects.before(list) : list));
+  values_.guards().length(source, before);
+  const Py_ssize_t place = PyLong_AsSsize_t(index), size = PyList_GET_SIZE(list);
+  if (place == -1 && PyErr_Occurred()) PyErr_Clear();
+  if (place < -size || place >= size) return true;  // An IndexError.
+  if (!lets_go(list, source, true)) return false;
+  values_.effects().store_in_list(list, index, value);
+  return true;
 }
 
 bool Containers::store_entry(PyObject* dict, PyObject* key, PyObject* value) {

@@ -45,6 +45,7 @@ class Containers final : Domain {
   bool call_container_slot(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
 
  private:
+  bool store_in_list(PyObject* list, PyObject* index, PyObject* value);
   bool is_own_item(PyObject* list, PyObject* key) const;
   bool add_object(PyObject* set, PyObject* item);
   bool entry_by_tensor(PyObject* dict, PyObject* key);

@@ -16,7 +16,8 @@ using guards::Ref;
 namespace {
 
 bool is_list_effect(const Effect& effect, PyObject* list) {
-  return effect.kind == EffectKind::append && effect.target.get() == list;
+  const bool is_of_list = effect.kind == EffectKind::append || effect.kind == EffectKind::store_item;
+  return is_of_list && effect.target.get() == list;
 }
 
 }  // namespace
@@ -162,11 +163,31 @@ void Effects::ask_next(PyObject* iterator) {
 }
 
 void Effects::append(PyObject* list, PyObject* value) {
-  if (change(lists_, list).is_rearranged()) {
+  change(lists_, list);
+  if (std::ranges::find(rearranged_lists_, list) != rearranged_lists_.end()) {
     ++log_.count;
     return;
   }
   log_.note({EffectKind::append, Ref::borrow(list), {}, Ref::borrow(value)});
+}
+
+void Effects::store_in_list(PyObject* list, PyObject* index, PyObject* value) {
+  change(lists_, list).rearrange();
+  if (std::ranges::find(rearranged_lists_, list) != rearranged_lists_.end()) {
+    ++log_.count;
+    return;
+  }
+  lists_stored_into_.insert(list);
+  log_.note({EffectKind::store_item, Ref::borrow(list), Ref::borrow(index), Ref::borrow(value)});
+}
+
+std::vector<PyObject*> Effects::stored_at(PyObject* list) const {
+  std::vector<PyObject*> all;
+  const bool is_replaced = std::ranges::find(rearranged_lists_, list) != rearranged_lists_.end();
+  if (is_replaced || !lists_stored_into_.contains(list)) return all;  // Its contents in the end are what counts.
+  for (const Effect& effect : log_)
+    if (effect.kind == EffectKind::store_item && effect.target.get() == list) all.push_back(effect.key.get());
+  return all;
 }
 
 void Effects::put_stand_in(PyObject* container, PyObject* key, Py_ssize_t index, PyObject* stand_in) {
@@ -179,7 +200,7 @@ void Effects::put_stand_in(PyObject* container, PyObject* key, Py_ssize_t index,
 void Effects::change_list(PyObject* list) {
   ListChange& changed = change(lists_, list);
   ++log_.count;
-  if (!changed.is_rearranged()) rearranged_lists_.push_back(list);
+  if (std::ranges::find(rearranged_lists_, list) == rearranged_lists_.end()) rearranged_lists_.push_back(list);
   changed.rearrange();
 }
 
@@ -317,6 +338,7 @@ void Effects::forget() {
   settings_.clear();
   written_.clear();
   rearranged_lists_.clear();
+  lists_stored_into_.clear();
   log_.clear();
   dicts_.clear();
   lists_.clear();

@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "python/guards/recipe.h"
@@ -80,6 +81,10 @@ class Effects {
   RandomDraws& draws() { return draws_ ? *draws_ : *(draws_ = &add<RandomDraws>()); }
   HeldLocks& locks() { return locks_; }
   void append(PyObject* list, PyObject* value);
+  /// `list[index] = value`, at a place that there is.
+  void store_in_list(PyObject* list, PyObject* index, PyObject* value);
+  /// The indices at which store_in_list() has stored, in order.
+  std::vector<PyObject*> stored_at(PyObject* list) const;
   /// Not seen as a change: the number in a container that the run has not changed yet becomes what stands for it.
   void put_stand_in(PyObject* container, PyObject* key, Py_ssize_t index, PyObject* stand_in);
   /// Any other change of a list: the replay gives it the contents that it has in the end.
@@ -154,7 +159,8 @@ class Effects {
   } log_;
   /// Number in log_ of the last effect, which holds the key.
   std::unordered_map<Place, size_t, PlaceHash> written_;
-  std::vector<PyObject*> rearranged_lists_;
+  std::vector<PyObject*> rearranged_lists_;          ///< They get the contents that they have in the end.
+  std::unordered_set<PyObject*> lists_stored_into_;  ///< Only compared.
   HeldLocks locks_;
   std::vector<Setting> settings_;  ///< Of context variables, not reset yet.
 

@@ -112,6 +112,23 @@ bool Sizes::finds_key(PyObject* container, PyObject* key, bool stores) {
   return true;
 }
 
+/// `list[n] = value` of a list that existed before, by a size: a place of it from the beginning, from the end, or
+/// none, which a guard says. False: it is no such list.
+bool Sizes::is_place(PyObject* list, PyObject* index) {
+  if (!PyList_CheckExact(list) || !values_.source_of(list) || !is_varying(values_, index)) return false;
+  const std::optional<ir::Size> size = as_size(index);
+  const std::vector<PyObject*> stored = values_.effects().stored_at(list);
+  if (!size || (!stored.empty() && stored.back() != index)) return false;
+  if (stored.empty() && values_.effects().changed(list)) return false;  // It is replaced as a whole.
+  SizeWorld& sizes = values_.tensors().sizes();
+  const Py_ssize_t length = PyList_GET_SIZE(list);
+  if (!sizes.decide(ir::at_least(*size, 0)))
+    sizes.decide(ir::at_least(*size, -length));
+  else
+    sizes.decide(ir::less(*size, length));
+  return true;
+}
+
 /// A dict or set is asked for a key.
 void Sizes::look_at_key(PyObject* container, PyObject* key) {
   if (is_plain_dict(container) && finds_key(container, key)) return;
