@@ -119,9 +119,8 @@ def attempt(function, *arguments):
 @pytest.mark.parametrize("store", STORES)
 def test_stores_behind_a_break(store):
     names = {"os": os}
-    exec(
-        f"def f(x, out, L):\n  for t in L:\n    y = x * 2 + 1\n    os.getpid()\n    {STORES[store]}\n  return y", names
-    )
+    body = f"y = x * 2 + 1\n    os.getpid()\n    {STORES[store]}"
+    exec(f"def f(x, out, L):\n  for t in L:\n    {body}\n  return y", names)
     f = names["f"]
     fast = braze.compile(f, options={"recompile_limit": 100})
     for counts in (range(4), range(1, 3), [2, 0, 1], [1, 1, 3]):

@@ -9,8 +9,10 @@
 `br()` is a call that no capture understands.
 """
 
+import abc
 import collections
 import contextlib
+import contextvars
 import copy
 import dataclasses
 import enum
@@ -20,10 +22,12 @@ import math
 import operator
 import os
 import sys
+import threading
 import types
 import typing
 import weakref
 from pathlib import Path
+from unittest import mock
 
 from seeds import seed
 from staleness import case, module, tensor
@@ -31,18 +35,24 @@ from torch import nn
 
 NAMES = {
     "F": nn.functional,
+    "abc": abc,
     "br": os.getpid,
     "collections": collections,
     "contextlib": contextlib,
+    "contextvars": contextvars,
     "copy": copy,
     "dataclasses": dataclasses,
     "enum": enum,
     "functools": functools,
     "itertools": itertools,
     "math": math,
+    "mock": mock,
     "nn": nn,
     "operator": operator,
+    "os": os,
+    "sys": sys,
     "tensor": tensor,
+    "threading": threading,
     "types": types,
     "typing": typing,
     "weakref": weakref,

@@ -264,11 +264,14 @@ bool Attributes::plain_attribute(PyObject* object, PyObject* name) {
     if (found == find_in_type(&PyBaseObject_Type, "__class__")) return class_of(object, name);
     if (guards::is_object_member(found)) {
       if (!source || values_.effects().wrote(object, found)) return true;
-      const Ref value = Ref::steal(PyObject_GetAttr(object, name));
-      if (!value) return abandon("a slot that is empty", name);
-      return (values_.learn(found, in_type) &&
-              values_.numbers().learn_read(value.get(), sources.slot(source, found))) ||
-             abandon("a slot that cannot be guarded", name);
+      const guards::Source* slot = sources.slot(source, found);
+      const Ref value = Ref::borrow(guards::load(*slot, object, {}));
+      if (!value && find_in_type(type, "__getattr__")) return abandon("a slot that is empty", name);
+      if (!values_.learn(found, in_type)) return abandon("a slot that cannot be guarded", name);
+      if (value)
+        return values_.numbers().learn_read(value.get(), slot) || abandon("a slot that cannot be guarded", name);
+      values_.guards().absent(slot);  // An AttributeError, or the default of getattr().
+      return watch_.classes.keep_special(object, {"__getattr__"});
     }
     if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0)
       return learns_dict(values_, object) || abandon("an object without a dict", object);
