@@ -239,6 +239,11 @@ class Recipe::Run {
     if (!filled_later)
       for (const uint32_t operand : node.operands)
         if (!make(operand)) return nullptr;
+    // What others look into must be whole.
+    const bool looks_in =
+        node.kind == RecipeKind::call || node.kind == RecipeKind::frozenset || node.kind == RecipeKind::iterator;
+    if (looks_in && !fill_all()) return nullptr;
+    if (made_[number]) return made(number);  // A container that was filled holds it.
     made_[number] = Ref::steal(create(node));
     if (made_[number] && (filled_later || !node.attributes.empty())) unfilled_.push_back(number);
     return made(number);
@@ -262,7 +267,7 @@ class Recipe::Run {
       case RecipeKind::method: return PyMethod_New(made(node.operands[0]), made(node.operands[1]));
       case RecipeKind::function: return create_function(node);
       case RecipeKind::iterator: return create_iterator(node);
-      case RecipeKind::call: return fill_all() ? call(node.object.get(), node.operands, node.names.get()) : nullptr;
+      case RecipeKind::call: return call(node.object.get(), node.operands, node.names.get());
     }
     return nullptr;
   }
@@ -276,7 +281,6 @@ class Recipe::Run {
   }
 
   PyObject* create_frozenset(const Node& node, PyTypeObject* type) {
-    if (!fill_all()) return nullptr;  // what is hashed must be whole
     const Ref items = Ref::steal(create_tuple(node, nullptr));
     if (!items) return nullptr;
     if (!type) return PyFrozenSet_New(items.get());
@@ -295,7 +299,6 @@ class Recipe::Run {
   }
 
   PyObject* create_iterator(const Node& node) {
-    if (!fill_all()) return nullptr;
     Ref iterator = Ref::steal(PyObject_GetIter(made(node.operands[0])));
     if (!iterator) return nullptr;
     for (uint32_t i = 0; i < node.index; ++i) {

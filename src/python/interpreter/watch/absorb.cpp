@@ -50,6 +50,7 @@ class Absorption {
   bool absorb_one(PyObject* value);
   bool absorb_items(PyObject* container);
   bool absorb_slice(PyObject* slice);
+  bool absorb_made_slice(PyObject* slice);
   bool absorb_held(PyObject* value);
   void make_held(PyObject* holder, PyObject* referent);
 
@@ -74,7 +75,7 @@ bool Absorption::absorb_one(PyObject* value) {
   values_.keep_protocols(value);
   if (values_.tensors().is_tensor(value)) return values_.is_known(value);
   if (is_traced_array(value)) return false;  // C code would find no array there.
-  if (PySlice_Check(value) && values_.source_of(value)) return absorb_slice(value);
+  if (PySlice_Check(value)) return values_.source_of(value) ? absorb_slice(value) : absorb_made_slice(value);
   if (guards::is_array_scalar(value)) {
     keep_error_state(values_);
     if (level_ > 1) values_.make(value);  // As tuples, below.
@@ -101,6 +102,11 @@ bool Absorption::absorb_one(PyObject* value) {
   const bool is_list = !is_container && values_.source_of(value) && acts_as_list(value);
   if (!is_container && !is_tuple && !is_list) return values_.is_made(value) && absorb_held(value);
   return values_.is_known(value) && absorb_items(value);
+}
+
+bool Absorption::absorb_made_slice(PyObject* slice) {
+  const auto* ends = reinterpret_cast<PySliceObject*>(slice);
+  return values_.is_known(slice) && absorb(ends->start) && absorb(ends->stop) && absorb(ends->step);
 }
 
 bool Absorption::absorb_slice(PyObject* slice) {
