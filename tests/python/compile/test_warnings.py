@@ -1,5 +1,7 @@
 """warnings.warn() in compiled functions: each call warns as natively, and there is one graph."""
 
+# ruff: noqa: B028  (where a warning is shown is what is tested)
+
 import sys
 import warnings
 
