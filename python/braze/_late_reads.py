@@ -34,8 +34,9 @@ _NUMBERS = (int, float, bool, complex, str, bytes, type(None))
 _MISSING = object()
 _changing: set[str] = set()  # Names that were found changed: what reads them runs natively from now on.
 _WRITES = {"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR"}
-# A dict, a cell, a module or (weakly) a class; the name there; and the value.
-Read = tuple[Any, str, Any]
+# A function, for its globals and what it closes over, a module or a class; the name there; and the value. A program
+# keeps none of them alive.
+Read = tuple[weakref.ref, str, Any]
 
 
 class _MayReadAnother(Exception):
@@ -54,13 +55,14 @@ def reads_of(function: Any) -> list[Read] | None:
 
 def values_of(reads: list[Read]) -> list[Any]:
     """What they are now, which is not what they were in the capture where a number varies from call to call."""
-    return [_now(holder, name) for holder, name, _ in reads]
+    return [_now(holder(), name) for holder, name, _ in reads]
 
 
 def changed(reads: list[Read], values: list[Any]) -> str:
     """The name of the first one that is another now; empty: none is."""
-    for (holder, name, _), value in zip(reads, values, strict=True):
-        if not _is_same(_now(holder, name), value):
+    for (reference, name, _), value in zip(reads, values, strict=True):
+        holder = reference()
+        if holder is not None and not _is_same(_now(holder, name), value):
             _changing.add(name)
             return name
     return ""
@@ -75,7 +77,7 @@ def _reads(function: Any, depth: int) -> Iterator[Read]:
         if not isinstance(value, _STABLE) and not is_torchs:
             if not _is_number(value) or _is_assigned(function, holder, name):
                 raise _MayReadAnother
-            yield holder, name, value
+            yield weakref.ref(holder), name, value
         if value is not function:
             yield from _reads(value, depth + 1)
 
@@ -93,24 +95,23 @@ def _is_same(now: Any, then: Any) -> bool:
 
 
 def _now(holder: Any, name: str) -> Any:
-    if isinstance(holder, dict):
-        return holder.get(name, _MISSING)
-    if isinstance(holder, types.CellType):
-        with contextlib.suppress(ValueError):  # It is empty.
-            return holder.cell_contents
-        return _MISSING
-    if isinstance(holder, weakref.ref):
-        holder = holder()
-    return inspect.getattr_static(holder, name, _MISSING)
+    if not isinstance(holder, types.FunctionType):
+        return inspect.getattr_static(holder, name, _MISSING)
+    if name not in holder.__code__.co_freevars:
+        return holder.__globals__.get(name, _MISSING)
+    with contextlib.suppress(ValueError):  # It is empty.
+        return (holder.__closure__ or ())[holder.__code__.co_freevars.index(name)].cell_contents
+    return _MISSING
 
 
-def _closed_over(function: types.FunctionType) -> Iterator[Read]:
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        with contextlib.suppress(ValueError):
-            yield cell, name, cell.cell_contents
+def _closed_over(function: types.FunctionType) -> Iterator[tuple[Any, str, Any]]:
+    for name in function.__code__.co_freevars:
+        value = _now(function, name)
+        if value is not _MISSING:
+            yield function, name, value
 
 
-def _read_by_name(function: types.FunctionType) -> Iterator[Read]:
+def _read_by_name(function: types.FunctionType) -> Iterator[tuple[Any, str, Any]]:
     yield from _closed_over(function)
     for code in _codes(function.__code__):
         value = _MISSING
@@ -118,10 +119,9 @@ def _read_by_name(function: types.FunctionType) -> Iterator[Read]:
             name = instruction.argval
             if instruction.opname == "LOAD_GLOBAL" and name in function.__globals__:
                 value = function.__globals__[name]
-                yield function.__globals__, name, value
+                yield function, name, value
             elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and _has_attributes_of_users(value):
-                holder = weakref.ref(value) if isinstance(value, type) else value
-                value = inspect.getattr_static(value, name, _MISSING)
+                holder, value = value, inspect.getattr_static(value, name, _MISSING)
                 value = getattr(value, "__func__", value)
                 if value is not _MISSING:
                     yield holder, name, value
@@ -141,7 +141,7 @@ def _is_assigned(function: types.FunctionType, holder: Any, name: str) -> bool:
     if name in _changing:
         return True
     everywhere = list(_codes_of(function.__globals__))
-    if isinstance(holder, types.CellType):
+    if holder is function and name in function.__code__.co_freevars:
         makers = [code for code in everywhere if name in code.co_cellvars and function.__code__ in _codes(code)]
         return not makers or any(
             sum(_writes(code, name, {"STORE_DEREF", "DELETE_DEREF"}) for code in _codes(maker)) > 1

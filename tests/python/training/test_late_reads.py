@@ -1,6 +1,9 @@
 """autograd.Functions whose backward reads numbers by name: part of the graph, as long as nobody changes them
 between the forward and the backward."""
 
+import gc
+import weakref
+
 import late_constants
 import pytest
 import torch
@@ -157,3 +160,25 @@ def test_what_may_change_runs_natively(name):
     f = braze.compile(lambda x: apply(x) * 2)
     list(gradients(f))
     assert f.operators()["native"] > 0
+
+
+def test_keeps_nothing_alive():
+    """Neither the function nor the class that it reads is kept by what is compiled."""
+
+    def run():
+        class Local:
+            EPS = 0.5
+
+        def read(gradient):
+            return gradient * Local.EPS
+
+        apply = function_of(read)
+        f = braze.compile(lambda x: apply(x) * 2)
+        list(gradients(f))
+        native = f.operators()["native"]
+        return native, weakref.ref(read), weakref.ref(Local)
+
+    native, *references = run()
+    gc.collect()
+    assert native == 0
+    assert [one() for one in references] == [None, None]
