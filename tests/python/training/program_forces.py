@@ -6,6 +6,7 @@ from program_cases import attempt, case, grads_of, leaf
 from program_functions import captured_whole
 from torch import nn
 from torch.autograd import grad
+from torch.func import functional_call
 
 
 def whole(program):
@@ -162,3 +163,140 @@ def equations_of_two_that_are_given(compile):
         loss = f(x, t)
         loss.backward()
         yield loss, grads_of(model), x.grad, t.grad
+
+
+noted = []
+
+
+def note(tensor):
+    noted.append(float(tensor.detach()))
+
+
+def inner_steps_with_breaks(model):
+    def run(positions):
+        parameters = dict(model.named_parameters())
+        for _ in range(3):
+            loss = functional_call(model, parameters, (positions,)).square().mean()
+            steps = grad(loss, list(parameters.values()), create_graph=True)
+            parameters = {name: p - 0.1 * s for (name, p), s in zip(parameters.items(), steps, strict=True)}
+            note(loss)
+        return functional_call(model, parameters, (positions,)).square().mean(), torch.tensor(noted[-3:])
+
+    return run
+
+
+def forces_of_another_function(model):
+    def force_on(positions):
+        positions.requires_grad_()
+        return grad(model(positions).square().sum(), positions, create_graph=True)[0]
+
+    def run(positions):
+        force = force_on(positions) * 2
+        note(force.sum())
+        return force.square().sum() + model(positions).sum(), torch.tensor(noted[-1])
+
+    return run
+
+
+def forces_unless_it_raises(model):
+    calls = []
+
+    def run(positions):
+        positions.requires_grad_()
+        try:
+            e = model(positions).square().sum()
+            if len(positions) == 3:
+                raise ValueError(len(positions))
+            force = grad(e, positions, create_graph=True)[0]
+        except ValueError:
+            force = torch.zeros_like(positions)
+        finally:
+            calls.append(1)
+        return e + force.square().sum(), (force, len(calls))
+
+    return run
+
+
+def forces_with_hooks(model):
+    seen = []
+    model[0].weight.register_hook(lambda gradient: seen.append(gradient.sum()))
+
+    def run(positions):
+        positions.requires_grad_()
+        force = grad(model(positions).tanh().sum(), positions, create_graph=True)[0]
+        positions.register_hook(lambda gradient: gradient * 2)
+        return force.square().sum() + positions.sum(), (force, list(seen))
+
+    return run
+
+
+for make in (
+    inner_steps_with_breaks,
+    forces_of_another_function,
+    forces_unless_it_raises,
+    forces_with_hooks,
+):
+    case(trained(make))
+
+
+@whole
+def forces_that_are_differentiated_again(compile):
+    model = nn.Sequential(nn.Linear(3, 8), nn.SiLU(), nn.Linear(8, 2))
+
+    def g(positions):
+        positions.requires_grad_()
+        e = model(positions).tanh().sum()
+        return e, grad(e, positions, create_graph=True)[0]
+
+    f = compile(g)
+    for n in (5, 5, 3, 1, 7):
+        model.zero_grad()
+        positions = torch.randn(n, 3)
+        e, force = f(positions)
+        (second,) = grad(force.square().sum(), positions, create_graph=True)
+        (second.square().sum() + e).backward()
+        yield e, force, second, grads_of(model), positions.grad
+
+
+class ForceField(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = energy()
+        self.calls = 0
+
+    def forward(self, positions):
+        self.calls += 1
+        positions.requires_grad_(True)
+        with torch.enable_grad():
+            e = self.layers(positions).sum(-1)
+            force = -grad(e.sum(), positions, create_graph=self.training, retain_graph=self.training)[0]
+        return {"energy": e, "forces": force if self.training else force.detach()}
+
+
+@case
+def force_field(compile):
+    model = ForceField()
+    f = compile(model)
+    for k, n in enumerate((5, 5, 3, 1, 5, 7, 5)):
+        model.train(k % 3 != 2)
+        model.zero_grad()
+        positions = torch.randn(n, 3)
+        with torch.set_grad_enabled(k != 5):
+            results = f(positions)
+        if model.training:
+            (results["energy"].sum() + results["forces"].square().sum()).backward()
+        yield results, grads_of(model), positions.grad, model.calls
+
+
+@case
+def forces_of_specialised_code(compile):
+    model = energy()
+    run = forces_of_what_is_given(model)
+    for _ in range(70):
+        run(torch.randn(2, 3))
+    f = compile(run)
+    for n in (5, 5, 3, 1, 7):
+        model.zero_grad()
+        loss, results = f(torch.randn(n, 3))
+        loss.backward()
+        yield results, grads_of(model)
