@@ -177,8 +177,9 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
     return false;
   const std::string name = guards::to_text(source);
   const bool is_argument = is_passed(source, tensor, others_) || history_.is_replaced(name);
-  // Without elements: an object like others. The gate refuses the operators that are called with it.
-  if (real.is_meta() && !is_passed(source, tensor, Others::none) && !history_.is_replaced(name))
+  // Without elements: an object like others, if not made anew in each call. The gate refuses operators on it.
+  const bool is_lasting = others_ != Others::all && !history_.is_replaced(name);
+  if (real.is_meta() && is_lasting && !is_passed(source, tensor, Others::none))
     return guards_.tensor(source, tensor, 1, guards::GuardSet::Which::same);
   if (!is_supported(real)) return false;
   // What was met before has been written, and this tensor's memory with it.

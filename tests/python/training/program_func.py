@@ -172,3 +172,18 @@ def module_without_elements_is_filled(compile):
             torch.nn.init.ones_(base.weight)
             torch.nn.init.zeros_(base.bias)
         yield f(torch.randn(3, 4)), attempt(lambda: base(torch.ones(1, 4)))
+
+
+@case
+def module_without_elements_is_made_in_each_call(compile):
+    def g(x):
+        layer = torch.nn.Linear(4, 2, device="meta").to_empty(device="cpu")
+        torch.nn.init.ones_(layer.weight)
+        torch.nn.init.zeros_(layer.bias)
+        return layer(x) * x.sum()
+
+    f = compile(g)
+    for n in (3, 3, 5, 1, 3, 3, 5, 3):
+        x = leaf(n, 4)
+        f(x).sum().backward()
+        yield x.grad
