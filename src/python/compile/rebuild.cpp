@@ -8,10 +8,10 @@
 #include <span>
 
 #include "capture/traceable.h"
+#include "python/compile/rebuild_parts.h"
 #include "python/compile/stand_ins.h"
 #include "python/compile/tensor_classes.h"
 #include "python/guards/array.h"
-#include "python/guards/iterators.h"
 #include "python/guards/keys.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
@@ -25,17 +25,6 @@ namespace {
 using guards::Ref;
 
 constexpr int deepest_container = 200;  // Levels of what must be there before what holds it is made.
-
-[[noreturn]] void refuse(const std::string& why, PyObject* value) {
-  PyErr_Clear();
-  throw NotRebuilt{why + ": " + guards::describe(value)};
-}
-
-/// Unwraps what a C function gave.
-Ref taken(PyObject* owned, PyObject* about) {
-  if (!owned) refuse("an object that does not tell what it is made of", about);
-  return Ref::steal(owned);
-}
 
 /// A class statement made it, or type() did. C code makes classes on the heap too, as pybind11 does, whose
 /// instances hold more than Python sees.
@@ -60,49 +49,9 @@ bool is_structure(PyTypeObject* type) {
          guards::class_dict(type) && PyDict_GetItemString(guards::class_dict(type), "n_sequence_fields");
 }
 
-PyObject* first_referent(PyObject* object) {
-  PyObject* found = nullptr;
-  const visitproc take = [](PyObject* referent, void* place) {
-    *static_cast<PyObject**>(place) = referent;
-    return 1;
-  };
-  Py_TYPE(object)->tp_traverse(object, take, &found);
-  return found;
-}
-
-/// Iterators whose `__reduce__` says all that they are: `type(*parts)`.
-bool reduces_to_call(PyTypeObject* type) {
-  return type == &PyEnum_Type || type == &PyZip_Type || type == &PyMap_Type || type == &PyFilter_Type;
-}
-
 bool reduces_to_names(PyTypeObject* type) {
   const std::string_view name = type->tp_name;
   return name == "operator.itemgetter" || name == "operator.attrgetter" || name == "operator.methodcaller";
-}
-
-bool is_sequence_iterator(PyTypeObject* type) {
-  return type == &PyListIter_Type || type == &PyTupleIter_Type || type == &PyRangeIter_Type ||
-         type == &PyListRevIter_Type;
-}
-
-/// One row a kind of iterator over a dict: the view that it goes through.
-struct DictIterator {
-  PyTypeObject* type;
-  const char* method;
-};
-constexpr DictIterator dict_iterators[] = {{&PyDictIterKey_Type, "keys"},
-                                           {&PyDictIterValue_Type, "values"},
-                                           {&PyDictIterItem_Type, "items"},
-                                           {&PyODictIter_Type, "items"}};
-
-const char* dict_iterator_method(PyTypeObject* type) {
-  for (const DictIterator& row : dict_iterators)
-    if (row.type == type) return row.method;
-  return nullptr;
-}
-
-bool is_iterator_in_flight(PyTypeObject* type) {
-  return reduces_to_call(type) || is_sequence_iterator(type) || dict_iterator_method(type);
 }
 
 /// The items in another order than a set built anew of them would have: it had more items once.
@@ -516,81 +465,6 @@ Rebuilder::Node Rebuilder::proxy(PyObject* proxy) {
   const bool is_of_class = source && source->kind == guards::SourceKind::dict_of;
   if (!mapping || is_of_class) refuse("the __dict__ of an object", proxy);
   return call(&PyDictProxy_Type, node_of(mapping));
-}
-
-// ------------------------------------------------------------------------------------------------- iterators
-
-namespace {
-
-/// In the same order. The very objects.
-bool has_same_keys(PyObject* a, PyObject* b) {
-  if (PyDict_GET_SIZE(a) != PyDict_GET_SIZE(b)) return false;
-  Py_ssize_t at_a = 0, at_b = 0;
-  PyObject *key_a, *key_b;
-  while (PyDict_Next(a, &at_a, &key_a, nullptr))
-    if (!PyDict_Next(b, &at_b, &key_b, nullptr) || key_a != key_b) return false;
-  return true;
-}
-
-}  // namespace
-
-Rebuilder::Node Rebuilder::dict_iterator(PyObject* iterator) {
-  PyObject* dict = first_referent(iterator);
-  const bool is_ordered = Py_IS_TYPE(iterator, &PyODictIter_Type);
-  const guards::IteratorKind kind = guards::iterator_kind(iterator);
-  if (is_ordered && kind == guards::IteratorKind::none)
-    refuse("an iterator over keys, values or backwards", iterator);
-  const Py_ssize_t left =
-      is_ordered ? guards::items_left(iterator, PY_SSIZE_T_MAX) : PyObject_LengthHint(iterator, -1);
-  if (!dict || left < 0) refuse("an iterator that has ended", iterator);
-  if (!(is_ordered ? PyODict_CheckExact(dict) : PyDict_CheckExact(dict)))
-    refuse("an iterator over a dict of a subclass", dict);
-  // One whose dict got other keys meanwhile raises, or goes by places that a new one would not have.
-  const bool stands = kind == guards::IteratorKind::none || guards::items_left(iterator, PY_SSIZE_T_MAX) == left;
-  const bool changed =
-      values_.effects().changed(dict) && (is_ordered || !has_same_keys(values_.effects().before(dict), dict));
-  if (!stands || changed) refuse("an iterator over a dict that has changed", iterator);
-  const char* method = dict_iterator_method(Py_TYPE(iterator));
-  auto* type = reinterpret_cast<PyObject*>(is_ordered ? &PyODict_Type : &PyDict_Type);
-  const Ref unbound = taken(PyObject_GetAttrString(type, method), iterator);
-  const Node view = call(unbound.get(), node_of(dict));
-  return builder_.iterator(view, static_cast<uint32_t>(PyDict_GET_SIZE(dict) - left));
-}
-
-Rebuilder::Node Rebuilder::iterator(PyObject* iterator) {
-  PyTypeObject* type = Py_TYPE(iterator);
-  if (dict_iterator_method(type)) return dict_iterator(iterator);
-  const Ref reduced = taken(PyObject_CallMethod(iterator, "__reduce__", nullptr), iterator);
-  hold(reduced.get());
-  PyObject* parts = PyTuple_GET_ITEM(reduced.get(), 1);
-  PyObject* state = PyTuple_GET_SIZE(reduced.get()) > 2 ? PyTuple_GET_ITEM(reduced.get(), 2) : Py_None;
-  if (reduces_to_call(type)) {
-    // The iterators that it took from its arguments are its own.
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); ++i)
-      if (is_iterator_in_flight(Py_TYPE(PyTuple_GET_ITEM(parts, i)))) values_.make(PyTuple_GET_ITEM(parts, i));
-    std::vector<Node> arguments = nodes_of(parts);
-    if (state != Py_True) return builder_.call(reinterpret_cast<PyObject*>(type), arguments);
-    const Ref strict = taken(Py_BuildValue("(s)", "strict"), iterator);
-    arguments.push_back(constant(Py_True));
-    return builder_.call(reinterpret_cast<PyObject*>(type), arguments, strict.get());
-  }
-  Py_ssize_t at = state == Py_None ? 0 : PyLong_AsSsize_t(state);
-  PyObject* sequence = PyTuple_GET_ITEM(parts, 0);
-  const Py_ssize_t length = PySequence_Size(sequence);
-  if (length < 0 || at > length || length > UINT32_MAX) refuse("an iterator that has ended", iterator);
-  // A replay makes it before it changes the list, and an iterator that comes to an end stays there.
-  if (values_.effects().changed(sequence) &&
-      (type == &PyListRevIter_Type || at > PyObject_Size(values_.effects().before(sequence))))
-    refuse("an iterator over a list that has changed", iterator);
-  if (!values_.is_known(sequence) && length == 0) values_.make(sequence);  // Ended: the sequence is a stand-in.
-  if (type == &PyRangeIter_Type) {
-    const Ref rest = taken(PySequence_GetSlice(sequence, at, length), iterator);
-    hold(rest.get());
-    return builder_.iterator(range(rest.get()), 0);
-  }
-  if (type != &PyListRevIter_Type) return builder_.iterator(node_of(sequence), static_cast<uint32_t>(at));
-  const Node reversed = call(&PyReversed_Type, node_of(sequence));
-  return builder_.iterator(reversed, static_cast<uint32_t>(length - 1 - at));
 }
 
 }  // namespace braze::python

@@ -86,6 +86,7 @@ class Rebuilder {
   Node proxy(PyObject* proxy);
   Node iterator(PyObject* iterator);
   Node dict_iterator(PyObject* iterator);
+  struct Lazy;  ///< Iterators of itertools.
   Node own_dict(PyObject* dict);
   Node attribute(PyObject* object, const char* name);
   std::optional<Node> dict_of_hooks(PyObject* dict);

@@ -94,7 +94,7 @@ bool Containers::subscript(PyObject* container, PyObject* key) {
 bool Containers::is_own_item(PyObject* list, PyObject* key) const {
   const Effects& effects = values_.effects();
   if (!PyList_Check(list) || !PyLong_CheckExact(key) || !effects.changed(list)) return false;
-  if (!effects.stored_at(list).empty()) return false;
+  if (!stored_at(effects, list).empty()) return false;
   int overflow = 0;
   const long long index = PyLong_AsLongLongAndOverflow(key, &overflow);
   const Py_ssize_t added = PyList_GET_SIZE(list) - PyList_GET_SIZE(effects.before(list));
@@ -194,7 +194,7 @@ bool Containers::store_in_list(PyObject* list, PyObject* index, PyObject* value)
   if (place == -1 && PyErr_Occurred()) PyErr_Clear();
   if (place < -size || place >= size) return true;  // An IndexError.
   if (!lets_go(list, source, true)) return false;
-  values_.effects().store_in_list(list, index, value);
+  interpreter::store_in_list(values_.effects(), list, index, value);
   return true;
 }
 

@@ -171,21 +171,22 @@ void Effects::append(PyObject* list, PyObject* value) {
   log_.note({EffectKind::append, Ref::borrow(list), {}, Ref::borrow(value)});
 }
 
-void Effects::store_in_list(PyObject* list, PyObject* index, PyObject* value) {
-  change(lists_, list).rearrange();
-  if (std::ranges::find(rearranged_lists_, list) != rearranged_lists_.end()) {
-    ++log_.count;
+void store_in_list(Effects& effects, PyObject* list, PyObject* index, PyObject* value) {
+  effects.change(effects.lists_, list).rearrange();
+  if (std::ranges::find(effects.rearranged_lists_, list) != effects.rearranged_lists_.end()) {
+    ++effects.log_.count;
     return;
   }
-  lists_stored_into_.insert(list);
-  log_.note({EffectKind::store_item, Ref::borrow(list), Ref::borrow(index), Ref::borrow(value)});
+  effects.lists_stored_into_.insert(list);
+  effects.log_.note({EffectKind::store_item, Ref::borrow(list), Ref::borrow(index), Ref::borrow(value)});
 }
 
-std::vector<PyObject*> Effects::stored_at(PyObject* list) const {
+std::vector<PyObject*> stored_at(const Effects& effects, PyObject* list) {
   std::vector<PyObject*> all;
-  const bool is_replaced = std::ranges::find(rearranged_lists_, list) != rearranged_lists_.end();
-  if (is_replaced || !lists_stored_into_.contains(list)) return all;  // Its contents in the end are what counts.
-  for (const Effect& effect : log_)
+  const auto& replaced = effects.rearranged_lists_;
+  const bool is_replaced = std::ranges::find(replaced, list) != replaced.end();
+  if (is_replaced || !effects.lists_stored_into_.contains(list)) return all;
+  for (const Effect& effect : effects.log_)
     if (effect.kind == EffectKind::store_item && effect.target.get() == list) all.push_back(effect.key.get());
   return all;
 }

@@ -81,10 +81,6 @@ class Effects {
   RandomDraws& draws() { return draws_ ? *draws_ : *(draws_ = &add<RandomDraws>()); }
   HeldLocks& locks() { return locks_; }
   void append(PyObject* list, PyObject* value);
-  /// `list[index] = value`, at a place that there is.
-  void store_in_list(PyObject* list, PyObject* index, PyObject* value);
-  /// The indices at which store_in_list() has stored, in order.
-  std::vector<PyObject*> stored_at(PyObject* list) const;
   /// Not seen as a change: the number in a container that the run has not changed yet becomes what stands for it.
   void put_stand_in(PyObject* container, PyObject* key, Py_ssize_t index, PyObject* stand_in);
   /// Any other change of a list: the replay gives it the contents that it has in the end.
@@ -128,6 +124,9 @@ class Effects {
   std::vector<Effect> log() const;
   /// Puts everything back as it was. Afterwards there are no effects.
   void undo();
+
+  friend void store_in_list(Effects& effects, PyObject* list, PyObject* index, PyObject* value);
+  friend std::vector<PyObject*> stored_at(const Effects& effects, PyObject* list);
 
  private:
   struct Setting {
@@ -177,5 +176,10 @@ class Effects {
   bool changed_slots_ = false;
   bool is_hidden_ = false;
 };
+
+/// Before `list[index] = value`, at a place that there is.
+void store_in_list(Effects& effects, PyObject* list, PyObject* index, PyObject* value);
+/// The indices at which that was done, in order; none where the list is replaced as a whole.
+std::vector<PyObject*> stored_at(const Effects& effects, PyObject* list);
 
 }  // namespace braze::interpreter

@@ -87,12 +87,32 @@ bool Sizes::contains_size(PyObject* container, PyObject* value, bool asks_all) {
   return true;
 }
 
+/// `list[n] = value` of a list that existed before: n is a place of it from the beginning, from the end, or none,
+/// which a guard says. False: it is no such list.
+static bool is_place(Values& values, PyObject* list, PyObject* index, ir::Size size) {
+  if (!values.source_of(list) || !is_varying(values, index)) return false;
+  const std::vector<PyObject*> stored = stored_at(values.effects(), list);
+  if (!stored.empty() && stored.back() != index) return false;
+  if (stored.empty() && values.effects().changed(list)) return false;  // It is replaced as a whole.
+  SizeWorld& sizes = values.tensors().sizes();
+  const Py_ssize_t length = PyList_GET_SIZE(list);
+  if (!sizes.decide(ir::at_least(size, 0)))
+    sizes.decide(ir::at_least(size, -length));
+  else
+    sizes.decide(ir::less(size, length));
+  return true;
+}
+
 /// A size as a key of a dict or set: it is one of its keys, or none of them. All keys are guarded, as another call
 /// asks for another one.
 /// \param stores  `d[n] = value` of a dict that existed before: n is one of its keys, or a further one, and a
 /// replay
 ///                stores the value under the number of that call. False: it is no such dict.
 bool Sizes::finds_key(PyObject* container, PyObject* key, bool stores) {
+  if (stores && PyList_CheckExact(container)) {
+    const std::optional<ir::Size> size = as_size(key);
+    return size && is_place(values_, container, key, *size);
+  }
   if (stores && (!is_varying(values_, key) || !is_plain_dict(container) || !values_.source_of(container)))
     return false;
   const bool among_sizes = size_keyed_.contains(container);
@@ -109,23 +129,6 @@ bool Sizes::finds_key(PyObject* container, PyObject* key, bool stores) {
   for (Py_ssize_t i = 0; i < count; ++i)
     if (are_equal(all[i], key).value_or(false)) break;
   if (stores) size_keyed_.insert(container);
-  return true;
-}
-
-/// `list[n] = value` of a list that existed before, by a size: a place of it from the beginning, from the end, or
-/// none, which a guard says. False: it is no such list.
-bool Sizes::is_place(PyObject* list, PyObject* index) {
-  if (!PyList_CheckExact(list) || !values_.source_of(list) || !is_varying(values_, index)) return false;
-  const std::optional<ir::Size> size = as_size(index);
-  const std::vector<PyObject*> stored = values_.effects().stored_at(list);
-  if (!size || (!stored.empty() && stored.back() != index)) return false;
-  if (stored.empty() && values_.effects().changed(list)) return false;  // It is replaced as a whole.
-  SizeWorld& sizes = values_.tensors().sizes();
-  const Py_ssize_t length = PyList_GET_SIZE(list);
-  if (!sizes.decide(ir::at_least(*size, 0)))
-    sizes.decide(ir::at_least(*size, -length));
-  else
-    sizes.decide(ir::less(*size, length));
   return true;
 }
 

@@ -236,7 +236,6 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
         if (values_.tensors().sizes().holds_sizes(a.peek(2))) give_number(a.peek(3), a.peek(2));
         return values_.numbers().settle_sizes_within(a.peek(3));
       }
-      if (is_place(a.peek(2), a.peek(1))) return;
       return finds_key(a.peek(2), a.peek(1), true) ? void() : look_at_key(a.peek(2), a.peek(1));
     case IS_OP:  // No number is one of these, and each is itself.
       if (is_singleton(a.peek(1)) || is_singleton(a.peek(2)) || a.peek(1) == a.peek(2)) return;

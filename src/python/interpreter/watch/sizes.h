@@ -86,7 +86,6 @@ class Sizes final : Domain {
   std::optional<bool> are_equal(PyObject* one, PyObject* other);
   bool compare_sequences(PyObject* left, PyObject* right, int comparison);
   bool contains_size(PyObject* container, PyObject* value, bool asks_all = false);
-  bool is_place(PyObject* list, PyObject* index);
   bool finds_key(PyObject* container, PyObject* key, bool stores = false);
   void settle_operands(Activation& a, int opcode, int arg);
   void look_at_key(PyObject* container, PyObject* key);

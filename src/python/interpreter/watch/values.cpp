@@ -302,7 +302,7 @@ bool Values::is_known(PyObject* value) const {
 bool Values::open(PyObject* container) {
   // Where it was stored decides what lies at each place.
   if (PyList_Check(container))
-    for (PyObject* index : effects_.stored_at(container)) numbers_.settle_sizes_within(index);
+    for (PyObject* index : stored_at(effects_, container)) numbers_.settle_sizes_within(index);
   const auto found = known_.find(container);
   const bool is_container = storage_type(container) || guards::is_deque(container);
   if (found == known_.end() || found->second.opened || !is_container) return is_known(container);

@@ -1,0 +1,25 @@
+// python/compile/rebuild_parts.h: what the files of the Rebuilder share.
+#pragma once
+
+#include <string>
+
+#include "python/compile/rebuild.h"
+#include "python/guards/scalar.h"
+
+namespace braze::python {
+
+[[noreturn]] inline void refuse(const std::string& why, PyObject* value) {
+  PyErr_Clear();
+  throw NotRebuilt{why + ": " + guards::describe(value)};
+}
+
+/// Unwraps what a C function gave.
+inline guards::Ref taken(PyObject* owned, PyObject* about) {
+  if (!owned) refuse("an object that does not tell what it is made of", about);
+  return guards::Ref::steal(owned);
+}
+
+/// A builtin iterator that can be made again as far as it has come.
+bool is_iterator_in_flight(PyTypeObject* type);
+
+}  // namespace braze::python
