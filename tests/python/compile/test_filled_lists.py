@@ -2,6 +2,7 @@
 
 import copy
 import os
+import re
 
 import pytest
 import torch
@@ -129,6 +130,26 @@ def test_stores_behind_a_break(store):
         same(attempt(fast, X, one, counts), attempt(f, X, other, counts))
         if store != "itself":
             same(one, other)
+
+
+def test_what_is_stored_over_is_no_result():
+    def f(x, out, t):
+        for _ in range(20):
+            out[0] = out[0] * 0.5 + x
+            out[1] = out[0] + 1
+        out[t] = x
+        out[0] = x * 2
+        out[-1] = x * 3
+        out[0] = x * 4
+        return out[t]
+
+    for t in (0, 1, 2, 3):
+        fast, one, other = braze.compile(f), [X + k for k in range(4)], [X + k for k in range(4)]
+        for _ in range(3):
+            same(fast(X, one, t), f(X, other, t))
+            same(one, other)
+        results = re.search(r"(\d+) out", repr(fast.programs()[0]))
+        assert int(results[1]) <= 6
 
 
 def test_the_same_list_twice():

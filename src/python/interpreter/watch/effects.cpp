@@ -171,6 +171,36 @@ void Effects::append(PyObject* list, PyObject* value) {
   log_.note({EffectKind::append, Ref::borrow(list), {}, Ref::borrow(value)});
 }
 
+/// One of the small numbers of which CPython keeps one object each: what stands for a number that varies is
+/// another.
+static bool is_kept_number(PyObject* index) {
+  const Ref kept = Ref::steal(PyLong_FromSsize_t(PyLong_AsSsize_t(index)));
+  PyErr_Clear();
+  return kept.get() == index;
+}
+
+static bool is_from_end(PyObject* index) {
+  return PyLong_AsSsize_t(index) < 0;
+}
+
+/// The latest store at that very place of the list which nothing has come in between that may be about the place:
+/// what it has stored is not seen by anyone. Null if there is none.
+static Effect* superseded(std::vector<Effect>& log, PyObject* list, PyObject* index) {
+  for (auto effect = log.rbegin(); effect != log.rend(); ++effect) {
+    if (!is_list_effect(*effect, list)) continue;
+    if (effect->kind == EffectKind::append) {
+      if (is_from_end(index)) return nullptr;
+      continue;
+    }
+    PyObject* other = effect->key.get();
+    if (other == index) return &*effect;
+    const bool is_elsewhere =
+        is_kept_number(index) && is_kept_number(other) && is_from_end(index) == is_from_end(other);
+    if (!is_elsewhere) return nullptr;
+  }
+  return nullptr;
+}
+
 void store_in_list(Effects& effects, PyObject* list, PyObject* index, PyObject* value) {
   effects.change(effects.lists_, list).rearrange();
   if (std::ranges::find(effects.rearranged_lists_, list) != effects.rearranged_lists_.end()) {
@@ -178,6 +208,11 @@ void store_in_list(Effects& effects, PyObject* list, PyObject* index, PyObject* 
     return;
   }
   effects.lists_stored_into_.insert(list);
+  if (Effect* earlier = superseded(effects.log_, list, index)) {
+    earlier->value = Ref::borrow(value);
+    ++effects.log_.count;
+    return;
+  }
   effects.log_.note({EffectKind::store_item, Ref::borrow(list), Ref::borrow(index), Ref::borrow(value)});
 }
 
