@@ -175,7 +175,8 @@ bool Containers::store_item(PyObject* container, PyObject* key, PyObject* value)
   if (PyDict_Check(container) && is_builtin) return store_entry(container, key, value);
   if (PyList_Check(container) && is_builtin) {
     if (!operand(key, "an index of unknown origin")) return false;
-    if (PyLong_CheckExact(key) && values_.source_of(container)) return store_in_list(container, key, value);
+    if (PyLong_CheckExact(key) && values_.source_of(container) && !has_other_threads())
+      return store_in_list(container, key, value);
     if (PySlice_Check(key) && !iterate(value)) return false;
     return change_list(container);
   }
