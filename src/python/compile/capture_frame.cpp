@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <functional>
 #include <unordered_set>
 
 #include "ir/graph.h"
@@ -95,6 +96,53 @@ class Shares {
   const interpreter::Values& values_;
 };
 
+/// The run's watcher, and what its frame asks for.
+class EndsAtMany final : public interpreter::Observer {
+ public:
+  EndsAtMany(interpreter::Watcher& watcher, RootFrame& root, const interpreter::Offsets& ends,
+             std::function<void(int offset)> arrive)
+      : watcher_(watcher), root_(root), ends_(ends), arrive_(std::move(arrive)) {}
+
+  bool entered(interpreter::Frame* frame) override { return told(watcher_.entered(frame)); }
+  void left(interpreter::Frame* frame) override {
+    watcher_.left(frame);
+    told(true);
+  }
+  bool before(Activation& a, int opcode, int arg) override {
+    if (a.frame != root_.frame() || watcher_.abandoned()) return told(watcher_.before(a, opcode, arg));
+    const int offset = a.offset_of(a.start);
+    try {
+      arrive_(offset);
+    } catch (const std::exception&) {  // No memory; CPython's frames may lie between here and the caller.
+      abandoned_ = true;
+      return false;
+    }
+    if (ends_.empty() || !ends_[offset]) return told(watcher_.before(a, opcode, arg));
+    root_.arrives(a);
+    root_.end(a);
+    has_ended_ = abandoned_ = true;
+    return false;
+  }
+  bool after(Activation& a, int opcode, int arg, Step step) override {
+    return told(watcher_.after(a, opcode, arg, step));
+  }
+  bool handing_over(interpreter::Handover reason) override { return told(watcher_.handing_over(reason)); }
+  /// Before an instruction that asks for one value of many.
+  bool has_ended() const { return has_ended_; }
+
+ private:
+  bool told(bool goes_on) {
+    abandoned_ |= watcher_.abandoned();
+    return goes_on;
+  }
+
+  interpreter::Watcher& watcher_;
+  RootFrame& root_;
+  const interpreter::Offsets& ends_;
+  std::function<void(int offset)> arrive_;
+  bool has_ended_ = false;
+};
+
 class FrameCapture : CapturedRun {
  public:
   using CapturedRun::with_symbols;
@@ -121,14 +169,18 @@ class FrameCapture : CapturedRun {
     record([&] {
       world_.seal();
       watcher_.begin(root);
-      finish_run(run_.run(watcher_));
+      EndsAtMany observer(watcher_, root, code_.ask_for_many,
+                          [&](int offset) { values_asked_.arrive(offset, decisions()); });
+      const Step step = run_.run(observer);
+      ends_at_many_ = observer.has_ended();
+      finish_run(step);
     });
   }
 
   /// When the frame has been put back. Throws GivenUp.
   Captured finish() {
     Captured captured{.kind = outcome_.returns ? Captured::Kind::whole : Captured::Kind::broken,
-                      .place = watcher_.place(),
+                      .place = ends_at_many_ ? place_of_many() : watcher_.place(),
                       .breakpoints = breakpoints_};
     if (op_count_ == 0) {
       // What raises says nothing of the way that other arguments go.
@@ -138,6 +190,7 @@ class FrameCapture : CapturedRun {
     captured.made = compile(std::move(outcome_));
     captured.is_outdated = is_outdated();
     describe(*captured.made);
+    captured.made->asked = std::move(values_asked_).take();
     return captured;
   }
 
@@ -216,6 +269,13 @@ class FrameCapture : CapturedRun {
       failure_ = GivenUp{Captured::Kind::refused, place_in(a.code(), offset, BreakReason::told(error.what()), "")};
     }
   }
+
+  size_t decisions() {
+    const capture::Symbols* symbols = tracer_.symbols();
+    return world_.sizes().tests().size() + (symbols ? symbols->env->guards().size() : 0);
+  }
+
+  Place place_of_many() const { return place_in(run_.code(), outcome_.offset, Break::one_of_many, ""); }
 
   /// Where the run cannot end, for what it would have to leave: what ends it is the reason, if anything but its
   /// end.
@@ -322,6 +382,7 @@ class FrameCapture : CapturedRun {
   std::vector<const guards::Source*> own_sources_;  ///< By slot: what it held at the beginning.
   PyObject* handled_before_ = nullptr;
   int begin_ = 0;
+  bool ends_at_many_ = false;
   bool raises_ = false;  ///< It ended before a `raise`.
   std::vector<int> breakpoints_;
   Outcome outcome_;

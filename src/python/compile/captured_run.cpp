@@ -440,6 +440,7 @@ GivenUp CapturedRun::wants_gradients() const {
 guards::GuardProgram CapturedRun::finish_guards() {
   const PhaseTimer timer(&times_, "guards");
   world_.guard_aliasing();
+  values_asked_.finish();
   return guards::GuardProgram(std::move(guards_));
 }
 

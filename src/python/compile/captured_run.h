@@ -101,6 +101,7 @@ class CapturedRun {
   bool shows_rows_ = false;  ///< A row that was copied could be told from a view: the next run copies none.
   capture::Tracer tracer_;
   guards::GuardSet guards_;
+  ValueLog values_asked_{guards_};
   TorchWorld world_;
   interpreter::Watcher watcher_;
   guards::RecipeBuilder builder_;

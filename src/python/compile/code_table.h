@@ -78,6 +78,7 @@ struct CodeState {
   /// natively with all that it calls.
   bool differentiates_twice = false;
   interpreter::Offsets breakpoints;
+  interpreter::Offsets ask_for_many;      ///< Instructions before which graphs end (asked_values.h); empty: none.
   std::unordered_map<int, Start> starts;  ///< By offset in code units.
   Refusals runs_without_gain;             ///< Runs in which nothing was replayed, by what they were given.
   int fruitless = 0;                      ///< Captures that came to nothing.

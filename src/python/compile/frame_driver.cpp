@@ -26,6 +26,7 @@
 #include "python/guards/iterators.h"
 #include "python/guards/torch_values.h"
 #include "python/interpreter/evaluate.h"
+#include "python/interpreter/instructions.h"
 #include "support/stack.h"
 
 namespace braze::python {
@@ -80,6 +81,14 @@ bool gives_items(PyObject* value) {
   return value && guards::iterator_kind(value) != guards::IteratorKind::none;
 }
 
+/// The instruction in front of `offset` is one of these.
+bool is_behind(const CodeState& code, const interpreter::Offsets& instructions, int offset) {
+  auto* of = reinterpret_cast<PyCodeObject*>(code.code.get());
+  for (size_t k = 0; k < instructions.size(); ++k)
+    if (instructions[k] && interpreter::instruction_at(of, static_cast<int>(k)).next == offset) return true;
+  return false;
+}
+
 bool contains(const std::vector<int64_t>& sizes, int64_t size) {
   return std::ranges::find(sizes, size) != sizes.end();
 }
@@ -96,7 +105,11 @@ FrameDriver::FrameDriver(CodeTable& table, const Settings& settings, bool captur
       settings_(settings),
       may_capture_(capture),
       hooks_outside_(hooks_on_saved_tensors()),
-      modes_outside_(dispatch_modes()) {
+      modes_outside_(dispatch_modes()),
+      number_([] {
+        static uint64_t calls = 0;  // Under the GIL.
+        return ++calls;
+      }()) {
   load_library_paths();
 }
 
@@ -218,6 +231,7 @@ FrameDriver::Advance FrameDriver::advance(CodeState& code, FrameRun& run, guards
     return Advance::no;
   }
   CheckpointChoices::note(&code, offset, CheckpointChoices::Way::program, one);
+  one->used_by_call = number_;
   ++(chosen.is_new ? counts_.captured : counts_.replayed);
   counts_.compiled += static_cast<int64_t>(one->op_count);
   if (one->break_reason) {
@@ -242,8 +256,10 @@ FrameDriver::Chosen FrameDriver::choose(CodeState& code, FrameRun& run, std::vec
   if (!may_capture && start.specialisations.empty()) return {};
   if (std::shared_ptr<Specialisation> one = find(start, run, values)) return {std::move(one)};
   if (!may_capture) return {};
+  note_asked_values(code, start, run);
   std::shared_ptr<Specialisation> made = capture(code, offset, run);
   if (!made) return {};
+  made->made_by_call = number_;
   made->missed = explain_miss(start, run);
   if (!made->missed.empty() && is_enabled(Event::recompiles))
     emit(Event::recompiles,
@@ -375,6 +391,23 @@ std::string FrameDriver::explain_miss(const Start& start, FrameRun& run) const {
     return one->explain_miss({slots.data(), slots.size(), nullptr});
   }
   return {};
+}
+
+void FrameDriver::note_asked_values(CodeState& code, const Start& start, FrameRun& run) const {
+  if (settings_.fullgraph) return;
+  // What is made of one of many is one of many.
+  const int few = is_behind(code, code.ask_for_many, run.offset()) ? 1 : few_of_one_call;
+  std::map<int, int> other;  // By offset: in how many programs its answer was another one.
+  std::vector<PyObject*> slots;
+  for (const auto& one : start.specialisations) {
+    const bool served_once = one->used_by_call == one->made_by_call && one->made_by_call != number_;
+    if (!served_once || !fits_frame(*one, run)) continue;
+    if (slots.empty()) slots = frame_values(run);
+    const std::optional<int> offset = one->asked.first_other({slots.data(), slots.size(), nullptr});
+    if (!offset || ++other[*offset] < few) continue;
+    code.ask_for_many.resize(code.breakpoints.size());
+    code.ask_for_many[*offset] = true;
+  }
 }
 
 std::shared_ptr<Specialisation> FrameDriver::capture(CodeState& code, int offset, FrameRun& run) {

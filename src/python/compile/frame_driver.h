@@ -68,6 +68,8 @@ class FrameDriver final : public interpreter::FrameDriver {
   void note_class(CodeState& code, interpreter::FrameRun& run);
   std::shared_ptr<Specialisation> find(Start& start, interpreter::FrameRun& run, std::vector<PyObject*>& values);
   std::string explain_miss(const Start& start, interpreter::FrameRun& run) const;
+  /// What programs from here ask for that served one call each ends graphs from now on.
+  void note_asked_values(CodeState& code, const Start& start, interpreter::FrameRun& run) const;
   std::shared_ptr<Specialisation> capture(CodeState& code, int offset, interpreter::FrameRun& run);
   void move(interpreter::FrameRun& run, const Outcome& outcome, std::vector<guards::Ref>& results);
 
@@ -76,6 +78,7 @@ class FrameDriver final : public interpreter::FrameDriver {
   const bool may_capture_;
   const size_t hooks_outside_;  ///< On saved tensors, set by the caller.
   const bool modes_outside_;    ///< A mode that is given every operator was there before the call.
+  const uint64_t number_;       ///< Of the call.
   bool is_capturing_ = false;
   std::optional<SiblingModules> siblings_;  ///< Since the outermost frame has begun.
   /// In this call, of tensors' elements, after which a graph goes on; and at breaks.

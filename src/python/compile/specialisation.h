@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "python/compile/asked_values.h"
 #include "python/compile/backend.h"
 #include "python/compile/modes.h"
 #include "python/guards/guard.h"
@@ -77,7 +78,9 @@ class Specialisation {
     guards::Ref draws;
   };
   std::vector<Drawn> drawn = {};
-  bool writes = false;  ///< The program changes tensors that it is given or bound to.
+  AskedValues asked = {};                       ///< Segments of frames.
+  uint64_t made_by_call = 0, used_by_call = 0;  ///< Likewise: the calls' numbers, of the latest use.
+  bool writes = false;                          ///< The program changes tensors that it is given or bound to.
   int64_t replays = 0;
   std::string missed = {};        ///< Why none of those that there were served; empty: there were none.
   int64_t guard_nanoseconds = 0;  ///< The least that checking them took, of a few times; 0: not measured.

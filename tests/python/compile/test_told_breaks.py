@@ -211,6 +211,7 @@ UNREACHED = {
     "function_of_unknown_origin": "likewise, of a function",
     "class_unguarded": "an object at the end of a path of 400 steps",
     "property_unguarded": "likewise",
+    "one_of_many": "told when some calls have asked for other values: test_one_of_many.py",
     "counted_objects": "Counter counts by a stand-in; the C function that it stands in for has no other caller",
 }
 

@@ -1,0 +1,66 @@
+// python/compile/asked_values.cpp
+#include "python/compile/asked_values.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace braze::python {
+
+namespace {
+
+/// Others are about what there is and of which kind, rather than which one of many.
+bool is_about_value(const guards::Guard& guard) {
+  const bool is_value = guard.kind == guards::GuardKind::constant || guard.kind == guards::GuardKind::length;
+  const guards::Source* root = guard.sources.empty() ? nullptr : guard.sources[0];
+  while (root && root->parent) root = root->parent;
+  return is_value && root && guards::is_of_call(*root);
+}
+
+bool holds(const guards::Guard& guard, const guards::Call& call) {
+  std::vector<PyObject*> values;
+  for (const guards::Source* source : guard.sources) values.push_back(guards::evaluate(source, call));
+  if (std::ranges::find(values, nullptr) != values.end()) return false;
+  return guards::row(guard.kind).test(guard.expected(), values.data(), call);
+}
+
+}  // namespace
+
+void ValueLog::arrive(int offset, size_t decisions) {
+  const std::vector<guards::Guard>& all = guards_.guards();
+  for (; seen_ < all.size(); ++seen_)
+    if (offset_ >= 0 && is_about_value(all[seen_])) asked_.values.push_back({all[seen_], offset_});
+  if (decisions > decisions_ && asked_.decides < 0) asked_.decides = offset_;
+  decisions_ = decisions;
+  offset_ = offset;
+}
+
+void ValueLog::finish() {
+  if (asked_.decides < 0) return;
+  const auto decides = [](const guards::Guard& guard) { return guard.kind == guards::GuardKind::shapes; };
+  const auto shapes = std::ranges::find_if(guards_.guards(), decides);
+  if (shapes == guards_.guards().end()) return;
+  // Of other things than these sizes and numbers nothing is read there.
+  for (const guards::Guard& guard : guards_.guards()) {
+    const bool is_first = guard.kind == guards::GuardKind::type || guard.kind == guards::GuardKind::tensor;
+    if (is_first && std::ranges::find(shapes->sources, guard.sources[0]) != shapes->sources.end())
+      asked_.decisions.push_back(guard);
+  }
+  asked_.decisions.push_back(*shapes);
+}
+
+std::optional<int> AskedValues::first_other(const guards::Call& call) const {
+  const auto fails = [&](const AskedValue& one) {
+    PyObject* value = guards::evaluate(one.guard.sources[0], call);
+    const bool is_number = one.guard.kind == guards::GuardKind::constant;
+    // What is of another type is another matter.
+    if (!value || (is_number && Py_TYPE(value) != Py_TYPE(one.guard.object.get()))) return false;
+    return !guards::row(one.guard.kind).test(one.guard.expected(), &value, call);
+  };
+  if (const auto found = std::ranges::find_if(values, fails); found != values.end()) return found->offset;
+  const auto is_other = [&](const guards::Guard& guard) { return !holds(guard, call); };
+  const auto first = std::ranges::find_if(decisions, is_other);
+  const bool decides_otherwise = first != decisions.end() && first == std::prev(decisions.end());
+  return decides_otherwise ? std::optional(decides) : std::nullopt;
+}
+
+}  // namespace braze::python

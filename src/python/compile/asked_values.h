@@ -1,0 +1,58 @@
+// python/compile/asked_values.h: numbers, text and lengths that decided something in a segment, and where.
+//
+// What a run guards by its value may be another one at every call: the words of a sentence, how many boxes are
+// kept. Then each call is captured anew, until the limit is reached and nothing is compiled any more. So it is
+// known of each such guard which instruction of the segment's frame has asked for the value. Where programs for
+// some of the values have served one call each, the graph ends there from then on: that instruction runs natively,
+// and what comes before and behind it is replayed whatever the value is.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "python/guards/guard.h"
+
+namespace braze::python {
+
+/// So many programs that one call each has had use of are enough.
+inline constexpr int few_of_one_call = 3;
+
+struct AskedValue {
+  guards::Guard guard;
+  int offset;  ///< Of the instruction, in code units.
+};
+
+/// Of one segment.
+struct AskedValues {
+  std::vector<AskedValue> values;  ///< Of what a call or frame is given.
+  /// What was decided about numbers that vary, with the guards that must hold for it to be asked.
+  std::vector<guards::Guard> decisions;
+  int decides = -1;  ///< The first instruction that decided something.
+
+  /// The first instruction whose answer would be another one in this call; nothing: that is not why the segment is
+  /// none for it.
+  std::optional<int> first_other(const guards::Call& call) const;
+};
+
+/// Of a run.
+class ValueLog {
+ public:
+  explicit ValueLog(const guards::GuardSet& guards) : guards_(guards) {}
+
+  /// The frame is about to run this instruction: what has been guarded and decided since the last one was asked for
+  /// by that. \param decisions  how many there were by now.
+  void arrive(int offset, size_t decisions);
+  /// When all guards are there.
+  void finish();
+  AskedValues take() && { return std::move(asked_); }
+
+ private:
+  const guards::GuardSet& guards_;
+  size_t seen_ = 0, decisions_ = 0;
+  int offset_ = -1;
+  AskedValues asked_;
+};
+
+}  // namespace braze::python

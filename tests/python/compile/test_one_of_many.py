@@ -1,0 +1,171 @@
+"""Numbers, lengths and text that are others at each call: after some calls nothing is captured any more.
+
+What the elements of tensors decide, and what follows of that in Python, is another value nearly every time. Where a
+program would be for one of the values alone, the graph ends before what asks for it.
+"""
+
+import collections
+
+import pytest
+import torch
+from compiling import compiled, same
+from test_breaks import segments
+from test_resumed_loops import X, function_of
+
+from braze._load import C
+
+pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
+
+
+@pytest.fixture(autouse=True)
+def no_grad():
+    with torch.no_grad():
+        yield
+
+
+def ends(fast):
+    return {segment["break"]["id"] for segment in segments(fast) if segment["break"]}
+
+
+def whole_numbers(call, most, count):
+    return torch.tensor([(call * 7 + 3 * i * i + call * i) % most for i in range(count)])
+
+
+MANY = {
+    "a dict's key": "k = t[0].item(); y = x + table[k]",
+    "a set": "k = t[0].item(); seen.add(k); y = x * 2 + len(seen)",
+    "text": "k = t[0].item(); log.append(f'{k}'); y = x * 2",
+    "range": "k = t[0].item()\n    for _ in range(k): x = x + 0.5\n    y = x",
+    "sorted": "L = sorted(t.tolist()); y = x + rows[L[1]]",
+    "Python's": "L = t.tolist(); n = sum(1 for a in L for b in L if a < b); y = x * 2 + n",
+    "a list as index": "y = x + rows[t.tolist()].sum(0)",
+    "groups": (
+        "g = collections.defaultdict(list)\n    for i, k in enumerate(t.tolist()): g[k].append(i)\n"
+        "    y = x + len(g)"
+    ),
+    "a list that grows": (
+        "out = []\n    for k in range(9):\n        x = x * 0.9; out.append(x)\n"
+        "        if x.sum() < t[1]: break\n    y = torch.stack(out).sum(0)"
+    ),
+    "in a function": "k = t[0].item(); y = look_up(x, k)",
+    "by keyword": "k = t[0].item(); y = look_up(k=k, x=x)",
+    "in a method": "k = t[0].item(); y = holder.look_up(x, k)",
+    "in a with": "k = t[0].item()\n    with torch.no_grad():\n        y = x + table[k]",
+    "in a try": "k = t[0].item()\n    try: y = x + table[k - 3]\n    except KeyError: y = x - 1",
+    "in a comprehension": "L = t.tolist(); y = x + sum([table[k] for k in L])",
+    "an iterator": "it = iter(t.tolist()); y = x + table[next(it)] + table[next(it)]",
+    "words": "y = x + x.sum().item(); y = y * len(words[int(t[0])])",
+}
+
+
+class Holder:
+    def __init__(self, table):
+        self.table = table
+
+    def look_up(self, x, k):
+        x = torch.tanh(x)
+        return x + self.table[k]
+
+
+@pytest.mark.parametrize("form", ["cold", "specialised"])
+@pytest.mark.parametrize("name", MANY)
+def test_numbers_that_decide(name, form):
+    source = f"""
+def look_up(x, k):
+    x = torch.tanh(x)
+    return x + table[k]
+
+def f(x, t):
+    x = x + 1
+    {MANY[name]}
+    return torch.tanh(y) * 3
+"""
+
+    def names():
+        table = {k: k * 0.5 for k in range(40)}
+        words = ["a" * (k % 5) for k in range(40)]
+        rows = torch.linspace(-1, 1, 200).reshape(40, 5)
+        return dict(
+            table=table, words=words, rows=rows, holder=Holder(table), collections=collections, seen=set(), log=[]
+        )
+
+    mine, other = names(), names()
+    fast, function = compiled(function_of(source, form, **mine)), function_of(source, form, **other)
+    captured = []
+    for call in range(20):
+        t = whole_numbers(call, 9, 4)
+        before = fast.counts()["captured"]
+        same(fast(X, t), function(X, t))
+        captured.append(fast.counts()["captured"] - before)
+    same([mine["seen"], mine["log"]], [other["seen"], other["log"]])
+    assert captured[14:] == [0] * 6, captured
+    # What has nothing to do with the number is replayed.
+    assert fast.counts()["replayed"] > 0
+
+
+def test_few_values_stay_programs():
+    """Each of them is seen again."""
+
+    def f(x, t):
+        x = x + 1
+        k = t.item()
+        y = x + {3: 1.0, 4: 2.0, 5: 3.0}[k]
+        return torch.tanh(y)
+
+    fast = compiled(f)
+    for call in range(12):
+        t = torch.tensor(3 + call // 2 % 3)
+        same(fast(X, t), f(X, t))
+    assert "one_of_many" not in ends(fast)
+
+
+def test_text_that_is_another_at_each_call():
+    def f(x, name):
+        x = x * 2
+        total = x.sum().item()
+        line = f"{name}: {total:.1f}"
+        x = torch.tanh(x + 1)
+        return x, line
+
+    fast = compiled(f)
+    captured = []
+    for call in range(10):
+        before = fast.counts()["captured"]
+        same(fast(X, f"step {call}"), f(X, f"step {call}"))
+        captured.append(fast.counts()["captured"] - before)
+    assert captured[6:] == [0] * 4, captured
+    assert "one_of_many" in ends(fast)
+
+
+def test_layers_with_numbers_of_their_own_stay_one_graph():
+    class Layer(torch.nn.Module):
+        def __init__(self, number):
+            super().__init__()
+            self.number, self.sums = number, []
+
+        def forward(self, x):
+            x = x + self.number * 0.1
+            self.sums.append(x.sum().item())
+            return torch.tanh(x) * self.number
+
+    model = torch.nn.Sequential(*[Layer(k) for k in range(5)])
+    fast = compiled(model.forward)
+    for _ in range(8):
+        same(fast(X), model.forward(X))
+    assert "one_of_many" not in ends(fast)
+
+
+def test_with_gradients():
+    def f(x, t):
+        y = x.sin()
+        k = t.item()
+        return (y * {k: 2.0}[k]).sum()
+
+    fast = compiled(f)
+    with torch.enable_grad():
+        for call in range(9):
+            t = torch.tensor(call + 3)
+            mine, other = (X.clone().requires_grad_() for _ in range(2))
+            fast(mine, t).backward()
+            f(other, t).backward()
+            same(mine.grad, other.grad)
