@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <optional>
+#include <set>
 
 #include "capture/gate.h"
 #include "capture/traceable.h"
@@ -396,15 +398,17 @@ std::string FrameDriver::explain_miss(const Start& start, FrameRun& run) const {
 void FrameDriver::note_asked_values(CodeState& code, const Start& start, FrameRun& run) const {
   if (settings_.fullgraph) return;
   // What is made of one of many is one of many.
-  const int few = is_behind(code, code.ask_for_many, run.offset()) ? 1 : few_of_one_call;
-  std::map<int, int> other;  // By offset: in how many programs its answer was another one.
+  const size_t few = is_behind(code, code.ask_for_many, run.offset()) ? 1 : size_t{few_of_one_call};
+  // By offset: calls for which its answer was another one. The layers of one call may have several programs.
+  std::map<int, std::set<uint64_t>> other;
   std::vector<PyObject*> slots;
   for (const auto& one : start.specialisations) {
     const bool served_once = one->used_by_call == one->made_by_call && one->made_by_call != number_;
     if (!served_once || !fits_frame(*one, run)) continue;
     if (slots.empty()) slots = frame_values(run);
     const std::optional<int> offset = one->asked.first_other({slots.data(), slots.size(), nullptr});
-    if (!offset || ++other[*offset] < few) continue;
+    if (offset) other[*offset].insert(one->made_by_call);
+    if (!offset || other[*offset].size() < few) continue;
     code.ask_for_many.resize(code.breakpoints.size());
     code.ask_for_many[*offset] = true;
   }
