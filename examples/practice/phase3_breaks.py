@@ -47,11 +47,11 @@ def mask_fixed(x):
 
 def through_numpy(x):
     y = torch.sin(x)
-    return torch.from_numpy(numpy.sort(y.numpy())) + 1
+    return torch.from_numpy(numpy.float_power(y.numpy(), 2)) + 1
 
 
 def through_numpy_fixed(x):
-    return torch.sort(torch.sin(x)).values + 1
+    return torch.float_power(torch.sin(x), 2) + 1
 
 
 def printing(x):

@@ -6,27 +6,25 @@ from typing import Any
 import numpy as np
 import torch
 
-from braze import _array_ufuncs
+from braze import _array_moves, _array_operator, _array_tensors, _array_ufuncs
+from braze._array_numbers import Number, rounded
+from braze._array_operator import call
+from braze._array_types import common_type, loop_of, may_cast, numpy_type, only_warns, scalar_class, type_named
 from braze._array_ufuncs import given_in, keep_order
 from braze._arrays import (
     BINARY,
     METHODS,
     UNARY,
     Array,
+    Late,
     Scalar,
     array,
-    common_type,
     end,
-    loop_of,
-    may_cast,
+    is_row_major,
     numpy,
-    numpy_type,
-    only_warns,
     operand,
     result,
-    scalar_class,
     tensor_of,
-    type_named,
     view,
 )
 from braze._load import C
@@ -51,6 +49,11 @@ def _refuse(*unusual: Any) -> None:
             end()
 
 
+def _rest(x: torch.Tensor, axis: Any) -> int:
+    """How many dimensions are left: the order of several is NumPy's choice."""
+    return x.dim() - len(_axes(axis))
+
+
 def _reduced(
     a: Any, axis: Any, keepdims: Any, dtype: Any, out: Any, rest: tuple[Any, ...], named: dict[str, Any]
 ) -> Any:
@@ -61,7 +64,7 @@ def _reduced(
     x = a._tensor
     if x.numel() == 0 or x.is_complex() or x.dtype is torch.float16 or not only_warns():
         end()
-    if axis is not None and not x.is_contiguous():
+    if axis is not None and not x.is_contiguous() and _rest(x, axis) > (0 if keepdims else 1):
         end()
     if dtype is None:
         return x
@@ -143,11 +146,15 @@ def _extreme(function: Function) -> Function:
 
 
 def _place_of_extreme(function: Function) -> Function:
-    def place(a: Any, axis: Any = None, out: Any = None, *rest: Any, **named: Any) -> Any:
-        x = _reduced(a, axis, False, None, out, rest, named)
-        if x.dtype is torch.bool or x.dim() == 0 or isinstance(axis, tuple):
+    def place(a: Any, axis: Any = None, out: Any = None, *rest: Any, keepdims: Any = False, **named: Any) -> Any:
+        x = _reduced(a, axis, keepdims, None, out, rest, named)
+        if x.dim() == 0 or isinstance(axis, tuple):
             end()
-        return result(function(x) if axis is None else function(x, _axes(axis)[0]))
+        if x.dtype is torch.bool:
+            x = x.to(torch.uint8)
+        if axis is None:
+            return result(function(x)) if keepdims is False else end()
+        return result(function(x, _axes(axis)[0], keepdim=keepdims))
 
     return place
 
@@ -165,8 +172,10 @@ def _truth(function: Function) -> Function:
 
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *rest: Any, **named: Any) -> Any:
     x = _wide(_reduced(a, axis, False, dtype, out, rest, named))
-    if x.is_floating_point() or isinstance(axis, tuple):
-        end()  # PyTorch's sums begin with zero, which takes the sign of another one.
+    if x.is_floating_point():  # PyTorch's sums begin with zero, which takes the sign of another one.
+        return call("cumsum", (array(x),), {"axis": axis})
+    if isinstance(axis, tuple) or not x.is_contiguous():
+        end()
     return array(torch.cumsum(x.reshape(-1), 0) if axis is None else torch.cumsum(x, _axes(axis)[0]))
 
 
@@ -187,11 +196,18 @@ def _numbers(given: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(numbers)
 
 
+def _in_memory(a: Any) -> Any:
+    """Of what no tensor lies over, it could not be told whether NumPy copies."""
+    return end() if isinstance(a, Late) else a
+
+
 def reshape(a: Any, *shape: Any, **named: Any) -> Any:
+    _in_memory(a)
     return array(_tensor_of_array(a, named).reshape(_numbers(shape)), a._begins)
 
 
 def ravel(a: Any, *rest: Any, **named: Any) -> Any:
+    _in_memory(a)
     return array(_tensor_of_array(a, rest, named).reshape(-1), a._begins)
 
 
@@ -202,29 +218,28 @@ def flatten(a: Any, *rest: Any, **named: Any) -> Any:
 def transpose(a: Any, *axes: Any, **named: Any) -> Any:
     x = _tensor_of_array(a, named)
     if len(axes) == 0 or (len(axes) == 1 and axes[0] is None):
-        return view(array(x.permute(tuple(range(x.dim() - 1, -1, -1))), a._begins), (np.transpose, a))
-    order = _numbers(axes)
-    return view(array(x.permute(order), a._begins), (np.transpose, a, order))
+        return turned(a, tuple(range(x.dim() - 1, -1, -1)))
+    return turned(a, _numbers(axes))
+
+
+def turned(a: Array, order: tuple[int, ...]) -> Any:
+    return view(a, lambda tensor: tensor.permute(order), (np.transpose, a, order), True)
 
 
 def swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
-    turned = array(_tensor_of_array(a).transpose(axis1, axis2), a._begins)
-    return view(turned, (np.swapaxes, a, axis1, axis2))
+    _tensor_of_array(a)
+    return view(a, lambda tensor: tensor.transpose(axis1, axis2), (np.swapaxes, a, axis1, axis2), True)
 
 
 def squeeze(a: Any, axis: Any = None) -> Any:
     x = _tensor_of_array(a)
     if axis is None:
-        return array(x.squeeze(), a._begins)
+        return view(a, lambda tensor: tensor.squeeze(), (np.squeeze, a), True)
     axes = _axes(axis)
     for one in axes:
         if x.shape[one] != 1:
             end()
-    return array(x.squeeze(axes), a._begins)
-
-
-def expand_dims(a: Any, axis: Any) -> Any:
-    return array(_tensor_of_array(a).unsqueeze(axis), a._begins) if isinstance(axis, int) else end()
+    return view(a, lambda tensor: tensor.squeeze(axes), (np.squeeze, a, axis), True)
 
 
 def astype(a: Any, dtype: Any, *rest: Any, copy: Any = True, **named: Any) -> Any:
@@ -265,21 +280,13 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     return array(x.reshape(-1).repeat_interleave(repeats) if axis is None else x.repeat_interleave(repeats, axis))
 
 
-def take(a: Any, indices: Any, axis: Any = None, *rest: Any, **named: Any) -> Any:
-    x = _tensor_of_array(a, rest, named)
-    if not isinstance(axis, int) or not isinstance(indices, (Array, np.ndarray)) or not x.is_contiguous():
-        end()
-    places = tensor_of(indices)
-    is_plain = places.dim() == 1 and not places.is_floating_point() and places.dtype is not torch.bool
-    return array(torch.index_select(x, axis, places.long())) if is_plain else end()
-
-
 def clip(a: Any, a_min: Any = None, a_max: Any = None, *rest: Any, **named: Any) -> Any:
+    low, high = named.pop("min", a_min), named.pop("max", a_max)
     _refuse(rest, named)
-    if a_min is None and a_max is None:
+    if low is None and high is None:
         end()
-    clipped = a if a_min is None else BINARY["maximum"](a, a_min)
-    return clipped if a_max is None else BINARY["minimum"](clipped, a_max)
+    clipped = a if low is None else BINARY["maximum"](a, low)
+    return clipped if high is None else BINARY["minimum"](clipped, high)
 
 
 def round_(a: Any, decimals: Any = 0, out: Any = None) -> Any:
@@ -287,7 +294,7 @@ def round_(a: Any, decimals: Any = 0, out: Any = None) -> Any:
         end()
     if not a._tensor.is_floating_point():
         return result(a._tensor.clone()) if decimals >= 0 and a._tensor.dtype is not torch.bool else end()
-    return UNARY["rint"](a) if decimals == 0 else end()
+    return UNARY["rint"](a) if decimals == 0 else call("round", (a,), {"decimals": decimals})
 
 
 def dot(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
@@ -303,6 +310,18 @@ def dot(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
     return result(product) if product.dtype is kind else end()  # Not as autocast has it.
 
 
+def matmul(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
+    _refuse(rest, named)
+    x, y = tensor_of(a), tensor_of(b)
+    if x.dim() <= 2 and y.dim() <= 2:
+        return dot(a, b)
+    kind = common_type((x.dtype, y.dtype))
+    if kind not in (torch.float32, torch.float64) or x.dim() < 2 or y.dim() < 2 or not only_warns():
+        return end()
+    product = torch.matmul(x.to(kind), y.to(kind))
+    return array(product.contiguous()) if product.dtype is kind else end()
+
+
 # ---- what joins arrays
 
 
@@ -314,14 +333,16 @@ def _joined(arrays: Any) -> list[torch.Tensor]:
     if kind is None:
         end()
     for tensor in tensors:
-        if not tensor.is_contiguous():
-            end()
-    return [tensor.to(kind) for tensor in tensors]
+        if not is_row_major(tensor):
+            end()  # The result would lie as they do.
+    return [tensor.to(kind).contiguous() for tensor in tensors]
 
 
 def concatenate(arrays: Any, axis: Any = 0, *rest: Any, **named: Any) -> Any:
     _refuse(rest, named)
     tensors = _joined(arrays)
+    if axis is None:
+        return array(torch.cat([tensor.reshape(-1) for tensor in tensors]))
     for tensor in tensors:
         if tensor.dim() != tensors[0].dim() or tensor.dim() == 0:
             end()
@@ -338,22 +359,24 @@ def stack(arrays: Any, axis: Any = 0, *rest: Any, **named: Any) -> Any:
 
 
 def vstack(arrays: Any, *rest: Any, **named: Any) -> Any:
-    return concatenate(arrays, 0, *rest, **named) if _dims(arrays) == 2 else stack(arrays, 0, *rest, **named)
+    if _dims(arrays) == (1,):
+        return stack(arrays, 0, *rest, **named)
+    rows = [one[None, :] if tensor_of(one).dim() == 1 else one for one in arrays]
+    return concatenate(rows, 0, *rest, **named)
 
 
 def hstack(arrays: Any, *rest: Any, **named: Any) -> Any:
-    return concatenate(arrays, 1 if _dims(arrays) == 2 else 0, *rest, **named)
+    dims = _dims(arrays)
+    return concatenate(arrays, 0 if dims == (1,) else 1, *rest, **named) if len(dims) == 1 else end()
 
 
-def _dims(arrays: Any) -> int:
-    """1 or 2, of all of them."""
-    found = [tensor_of(one).dim() for one in arrays] if isinstance(arrays, (list, tuple)) else []
-    if len(found) == 0 or found[0] not in (1, 2):
-        end()
+def _dims(arrays: Any) -> tuple[int, ...]:
+    """1 or 2, or both."""
+    found = [tensor_of(one).dim() for one in arrays] if isinstance(arrays, (list, tuple)) else end()
     for dims in found:
-        if dims != found[0]:
+        if dims not in (1, 2):
             end()
-    return found[0]
+    return tuple([dims for dims in (1, 2) if dims in found])
 
 
 def outer(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
@@ -385,16 +408,20 @@ def _to_become(a: Any, dtype: Any) -> tuple[torch.Tensor, torch.dtype]:
     return (x, kind) if kind is not None and (kind.is_complex or not x.is_complex()) else end()
 
 
-def asarray(a: Any, dtype: Any = None, *rest: Any, **named: Any) -> Any:
+def asarray(a: Any, dtype: Any = None, *rest: Any, copy: Any = None, **named: Any) -> Any:
     _refuse(rest, named)
+    if copy is not None:
+        return array_(a, dtype) if copy is True else end()
     x, kind = _to_become(a, dtype)
     if isinstance(a, Array) and kind is x.dtype:
         return a
     return array(x, False) if kind is x.dtype else array(x.to(kind))
 
 
-def array_(a: Any, dtype: Any = None, *rest: Any, **named: Any) -> Any:
+def array_(a: Any, dtype: Any = None, *rest: Any, copy: Any = True, **named: Any) -> Any:
     _refuse(rest, named)
+    if copy is not True:
+        end()
     x, kind = _to_become(a, dtype)
     return array(x.to(kind, copy=True))
 
@@ -440,10 +467,10 @@ FUNCTIONS: dict[str, Function] = {
     "concatenate": concatenate,
     "cumsum": cumsum,
     "dot": dot,
-    "expand_dims": expand_dims,
     "hstack": hstack,
+    "empty_like": _like(torch.zeros_like),
     "interp": interp,
-    "matmul": dot,
+    "matmul": matmul,
     "max": _extreme(torch.amax),
     "mean": mean,
     "min": _extreme(torch.amin),
@@ -491,14 +518,36 @@ OF_METHODS = {
 }
 
 
+def _named(name: str) -> Any:
+    found = np
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def divmod_(x: Any, y: Any, *rest: Any, **named: Any) -> Any:
+    _refuse(rest, named)
+    return BINARY["floor_divide"](x, y), BINARY["remainder"](x, y)
+
+
 def install() -> None:
+    """When a capture meets the first array."""
     _array_ufuncs.install()
-    BINARY["matmul"] = dot
+    BINARY["matmul"] = matmul
+    of_numpy = _array_operator.install()
     METHODS.update({name: FUNCTIONS[of] for name, of in OF_METHODS.items()})
-    METHODS.update(astype=astype, copy=copy, fill=fill, flatten=flatten, item=item, take=take, tolist=tolist)
-    for name, function in {**UNARY, **BINARY, **FUNCTIONS, "take": take}.items():
-        C.set_stand_in(getattr(np, name), function)
+    METHODS.update(astype=astype, copy=copy, fill=fill, flatten=flatten, item=item, tolist=tolist)
+    METHODS.update(concatenate=concatenate, argsort=of_numpy["argsort"], cumprod=of_numpy["cumprod"])
+    METHODS.update(_array_moves.OF_METHODS)
+    own = {**UNARY, **BINARY, **FUNCTIONS, "divmod": divmod_, "fix": UNARY["trunc"]}
+    own |= {**_array_moves.FUNCTIONS, **_array_moves.IN_NAMESPACES}
+    for name, function in {**of_numpy, **own}.items():
+        if hasattr(np, name.split(".")[0]):  # Some are of later versions.
+            C.set_stand_in(_named(name), function)
     C.set_stand_in(torch.Tensor.numpy, numpy)
-    C.set_traced_arrays(Array, Scalar)
+    _array_tensors.install()
+    C.set_traced_arrays(Array, Scalar, Number)
     for answer in (loop_of, common_type, type_named, numpy_type, scalar_class, may_cast, only_warns):
         C.assume_constant_result(answer)
+    C.assume_constant_result(_array_moves.layout_of_einsum)
+    C.assume_constant_result(rounded)

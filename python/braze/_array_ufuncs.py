@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from braze._arrays import BINARY, UNARY, Array, end, fitting, loop_of, only_warns, operand, result
+from braze._array_operator import OF_COMPLEX, call
+from braze._array_types import loop_of, only_warns
+from braze._arrays import BINARY, UNARY, Array, Scalar, array, end, fitting, operand, result
 
 Function = Callable[..., Any]
 
@@ -36,6 +38,14 @@ def _rint(x: torch.Tensor) -> torch.Tensor:
 
 def _conjugate(x: torch.Tensor) -> torch.Tensor:
     return torch.conj_physical(x)
+
+
+def _sign(x: torch.Tensor) -> torch.Tensor:
+    return torch.where(torch.isnan(x), x, torch.sign(x)) if x.is_floating_point() else torch.sign(x)
+
+
+def _heaviside(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.where(torch.isnan(x), x, torch.heaviside(x, y.expand(x.shape)))
 
 
 UNARY_ROWS: dict[str, Function] = {
@@ -70,7 +80,9 @@ UNARY_ROWS: dict[str, Function] = {
     "positive": _same,
     "rad2deg": torch.rad2deg,
     "radians": torch.deg2rad,
+    "reciprocal": torch.reciprocal,
     "rint": _rint,
+    "sign": _sign,
     "signbit": torch.signbit,
     "sin": torch.sin,
     "sinh": torch.sinh,
@@ -94,6 +106,7 @@ BINARY_ROWS: dict[str, tuple[Function, bool]] = {
     "fmin": (torch.fmin, False),
     "greater": (torch.gt, True),
     "greater_equal": (torch.ge, True),
+    "heaviside": (_heaviside, False),
     "hypot": (torch.hypot, False),
     "less": (torch.lt, True),
     "less_equal": (torch.le, True),
@@ -108,6 +121,12 @@ BINARY_ROWS: dict[str, tuple[Function, bool]] = {
     "subtract": (torch.sub, True),
 }
 
+# Of whole numbers: NumPy gives 0 for a shift by all bits.
+SHIFT_ROWS: dict[str, tuple[Function, bool]] = {
+    "left_shift": (torch.bitwise_left_shift, True),
+    "right_shift": (torch.bitwise_right_shift, True),
+}
+
 # Where integers are divided, NumPy gives 0 for a quotient by 0, and raises for a power below 1.
 FLOAT_ROWS: dict[str, tuple[Function, bool]] = {
     "floor_divide": (torch.floor_divide, True),
@@ -117,12 +136,25 @@ FLOAT_ROWS: dict[str, tuple[Function, bool]] = {
 }
 
 
+def _extent(tensor: torch.Tensor) -> int:
+    """How many dimensions it has of more than one item: by these NumPy and PyTorch order a result."""
+    return len([size for size in tensor.shape if size != 1])
+
+
 def keep_order(tensors: list[torch.Tensor]) -> None:
     """Of several operands that lie in different orders NumPy and PyTorch choose differently for the result."""
     if len(tensors) < 2 or not [tensor for tensor in tensors if not tensor.is_contiguous()]:
         return
+    first = None
     for tensor in tensors:
-        if tensor.dim() > 0 and (tensor.shape != tensors[0].shape or tensor.stride() != tensors[0].stride()):
+        if _extent(tensor) < 2:
+            continue
+        if first is None:
+            first = tensor
+        if tensor.shape != first.shape or tensor.stride() != first.stride():
+            end()
+    for tensor in tensors:
+        if first is not None and tensor.dim() > first.dim():
             end()
 
 
@@ -145,34 +177,59 @@ def _wrapped(computed: torch.Tensor, operands: tuple[Any, ...]) -> Any:
     return result(computed)
 
 
-def _compute(ufunc: Any, function: Function, takes_number: bool, operands: tuple[Any, ...]) -> Any:
+UFUNCS: dict[str, Any] = {}
+
+
+def call_of_complex(name: str, numbers: list[Any], operands: tuple[Any, ...]) -> Any:
+    for one in operands:
+        if isinstance(one, torch.Tensor):
+            end()
+    return call(name, tuple(numbers), {}) if name in OF_COMPLEX else end()
+
+
+def _compute(name: str, function: Function, takes_number: bool, operands: tuple[Any, ...]) -> Any:
     if not only_warns():
         end()
+    if isinstance(operands[-1], Scalar) and isinstance(operands[0], (list, tuple)):
+        end()  # A list is repeated.
     values = [operand(one) for one in operands]
     kinds = tuple([one.dtype if isinstance(one, torch.Tensor) else type(one) for one in values])
-    loop = loop_of(ufunc, kinds)
+    loop = loop_of(UFUNCS[name], kinds)
     if loop is None:
         return end()
+    if loop[0].is_complex:  # Where numbers are infinite, PyTorch's come out otherwise.
+        numbers = [array(given_in(values[k], loop[k], False)) for k in range(len(values))]
+        return call_of_complex(name, numbers, operands)
     keep_order([one for one in values if isinstance(one, torch.Tensor)])
     given = [given_in(values[k], loop[k], takes_number and k == 1) for k in range(len(values))]
     computed = function(given[0]) if len(given) == 1 else function(given[0], given[1])
     return _wrapped(computed, operands) if computed.dtype is loop[-1] else end()
 
 
-def _unary(name: str, function: Function) -> Function:
-    ufunc = getattr(np, name)
+def _put(out: Any, computed: Any) -> Any:
+    """As `out=` asks for, which has no say in what is computed."""
+    if out is None:
+        return computed
+    is_plain = isinstance(out, Array) and not isinstance(out, Scalar) and isinstance(computed, Array)
+    return out._store(array(computed._tensor)) if is_plain else end()
 
-    def call(x: Any, *rest: Any, **named: Any) -> Any:
-        return end() if len(rest) > 0 or len(named) > 0 else _compute(ufunc, function, False, (x,))
+
+def _unary(name: str, function: Function) -> Function:
+    UFUNCS[name] = getattr(np, name)
+
+    def call(x: Any, *rest: Any, out: Any = None, **named: Any) -> Any:
+        return end() if len(rest) > 0 or len(named) > 0 else _put(out, _compute(name, function, False, (x,)))
 
     return call
 
 
 def _binary(name: str, function: Function, takes_number: bool) -> Function:
-    ufunc = getattr(np, name)
+    UFUNCS[name] = getattr(np, name)
 
-    def call(x: Any, y: Any, *rest: Any, **named: Any) -> Any:
-        return end() if len(rest) > 0 or len(named) > 0 else _compute(ufunc, function, takes_number, (x, y))
+    def call(x: Any, y: Any, *rest: Any, out: Any = None, **named: Any) -> Any:
+        if len(rest) > 0 or len(named) > 0:
+            end()
+        return _put(out, _compute(name, function, takes_number, (x, y)))
 
     return call
 
@@ -195,6 +252,18 @@ def _binary_of_floats(name: str, function: Function, takes_number: bool) -> Func
     return call
 
 
+def _shift(name: str, function: Function, takes_number: bool) -> Function:
+    of_any = _binary(name, function, takes_number)
+
+    def call(x: Any, y: Any, *rest: Any, **named: Any) -> Any:
+        is_plain = isinstance(y, int) and not isinstance(y, bool) and isinstance(x, Array)
+        if not is_plain or x._tensor.dtype is torch.bool or x._tensor.is_floating_point():
+            end()
+        return of_any(x, y, *rest, **named) if 0 <= y < 8 * x._tensor.element_size() - 1 else end()
+
+    return call
+
+
 def install() -> None:
     for name, function in UNARY_ROWS.items():
         UNARY[name] = _unary(name, function)
@@ -202,3 +271,5 @@ def install() -> None:
         BINARY[name] = _binary(name, function, takes_number)
     for name, (function, takes_number) in FLOAT_ROWS.items():
         BINARY[name] = _binary_of_floats(name, function, takes_number)
+    for name, (function, takes_number) in SHIFT_ROWS.items():
+        BINARY[name] = _shift(name, function, takes_number)

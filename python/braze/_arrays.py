@@ -17,74 +17,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from braze._array_types import common_type, may_cast, numpy_type, scalar_class, type_named
 from braze._load import C
 
 WHY = "numpy() shows the values of a tensor"
-
-TORCH_TYPES = {
-    np.dtype(np.bool_): torch.bool,
-    np.dtype(np.uint8): torch.uint8,
-    np.dtype(np.int8): torch.int8,
-    np.dtype(np.int16): torch.int16,
-    np.dtype(np.int32): torch.int32,
-    np.dtype(np.int64): torch.int64,
-    np.dtype(np.float16): torch.float16,
-    np.dtype(np.float32): torch.float32,
-    np.dtype(np.float64): torch.float64,
-    np.dtype(np.complex64): torch.complex64,
-    np.dtype(np.complex128): torch.complex128,
-}
-NONE_OF_BOOLEANS = frozenset(["absolute", "ceil", "fabs", "floor", "rint", "square", "trunc"])
-NUMPY_TYPES = {ours: theirs for theirs, ours in TORCH_TYPES.items()}
-
-# ---- answers that depend on types alone, given once
-
-
-def loop_of(ufunc: Any, kinds: tuple[Any, ...]) -> tuple[torch.dtype, ...] | None:
-    """What a ufunc computes in, of tensors of these types or Python's numbers: each operand, then the result."""
-    given = [NUMPY_TYPES.get(kind, kind) for kind in kinds]
-    try:
-        found = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout))
-    except (TypeError, ValueError):
-        return None
-    types = [TORCH_TYPES.get(one) for one in found]
-    # Infinite complex numbers come out otherwise, and PyTorch has no such functions of booleans.
-    is_other = found[0].kind == "c" or (found[0].kind == "b" and ufunc.__name__ in NONE_OF_BOOLEANS)
-    return None if is_other or None in types else tuple(types)
-
-
-def common_type(kinds: tuple[Any, ...]) -> torch.dtype | None:
-    """Of what is put into one array. Python's numbers are given as 0, 0.0 and 0j."""
-    try:
-        return TORCH_TYPES.get(np.result_type(*[NUMPY_TYPES.get(kind, kind) for kind in kinds]))
-    except TypeError:
-        return None
-
-
-def type_named(name: Any) -> torch.dtype | None:
-    try:
-        return TORCH_TYPES.get(np.dtype(name))
-    except TypeError:
-        return None
-
-
-def numpy_type(kind: torch.dtype) -> Any:
-    return NUMPY_TYPES.get(kind)
-
-
-def scalar_class(kind: torch.dtype) -> Any:
-    return NUMPY_TYPES[kind].type
-
-
-def may_cast(kind: torch.dtype, to: torch.dtype) -> bool:
-    """As operators in place do."""
-    return np.can_cast(NUMPY_TYPES[kind], NUMPY_TYPES[to], "same_kind")
-
-
-def only_warns() -> bool:
-    """What numpy.errstate says of quotients by zero and the like is no exception or call."""
-    return all(how in ("ignore", "warn") for how in np.geterr().values())
-
 
 # ---- arrays
 
@@ -194,7 +130,16 @@ class Array:
 
     @property
     def real(self) -> Any:
-        return self if not self._tensor.is_complex() and not isinstance(self, Scalar) else end()
+        if isinstance(self, Scalar):
+            end()
+        is_complex = self._tensor.is_complex()
+        return view(self, lambda tensor: tensor.real, (np.real, self), False) if is_complex else self
+
+    @property
+    def imag(self) -> Any:
+        if isinstance(self, Scalar) or not self._tensor.is_complex():
+            end()
+        return view(self, lambda tensor: tensor.imag, (np.imag, self), False)
 
     def __getattr__(self, name: str) -> Any:
         if hasattr(self._type, name):
@@ -217,20 +162,27 @@ class Array:
             return end()
         if isinstance(key, int) and not isinstance(key, bool) and self._tensor.dim() == 1:
             return scalar(self._tensor[key].clone())
-        places, is_item = key_of(self._tensor, key)
-        found = self._tensor[places]
+        if isinstance(key, Scalar) and self._tensor.dim() == 1 and key._tensor.dtype is torch.int64:
+            return scalar(self._tensor[key._tensor.reshape(1)].reshape(()))
+        places, is_item, turned = key_of(self._tensor, key)
+        if len(turned) > 0:
+            return Late(self, lambda tensor: tensor[places].flip(turned), (operator.getitem, self, key))
         if is_item:
-            return scalar(found.clone())
+            return scalar(self._tensor[places].clone())
         for place in places:
             if isinstance(place, torch.Tensor):
-                return array(found)
-        return view(array(found, False), (operator.getitem, self, key))
+                return chosen(self._tensor, places)
+        return view(self, lambda tensor: tensor[places], (operator.getitem, self, key), False)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(self, Scalar):
             end()
-        places, _ = key_of(self._tensor, key)
         kind = self._tensor.dtype
+        if isinstance(key, Array) and key._tensor.dtype is torch.bool:
+            return self._store_where(key._tensor, value)
+        places, _, turned = key_of(self._tensor, key)
+        if len(turned) > 0:
+            end()
         if isinstance(value, (Array, np.ndarray, np.generic)):
             stored = tensor_of(value)
             if stored.is_complex() and not self._tensor.is_complex():
@@ -244,6 +196,24 @@ class Array:
             self._tensor[places] = value
         else:
             end()
+
+    def _store_where(self, mask: torch.Tensor, value: Any) -> None:
+        """A number, where a mask of the first dimensions says so."""
+        kind = self._tensor.dtype
+        if isinstance(value, (Array, np.ndarray, np.generic)):
+            stored = tensor_of(value)
+            if stored.dim() > 0 or (stored.is_complex() and not kind.is_complex):
+                end()
+            value = stored.to(kind)
+        elif isinstance(value, int) and not isinstance(value, bool):
+            value = fitting(value, kind)
+        elif not isinstance(value, bool) and not (isinstance(value, float) and kind.is_floating_point):
+            end()
+        if mask.dim() == 0 or mask.shape != self._tensor.shape[: mask.dim()]:
+            end()
+        for _ in range(self._tensor.dim() - mask.dim()):
+            mask = mask.unsqueeze(-1)
+        self._tensor.masked_fill_(mask, value)
 
     def _store(self, value: Any) -> Any:
         """The result of an operator in place, which computes as the operator does and casts."""
@@ -298,6 +268,9 @@ class Array:
     __gt__, __ge__ = _operator("greater"), _operator("greater_equal")
     __eq__, __ne__ = _operator("equal"), _operator("not_equal")  # type: ignore[assignment]
 
+    def __divmod__(self, other: Any) -> Any:
+        return BINARY["floor_divide"](self, other), BINARY["remainder"](self, other)
+
     all, any, argmax, argmin = _method("all"), _method("any"), _method("argmax"), _method("argmin")
     astype, clip, copy, cumsum = _method("astype"), _method("clip"), _method("copy"), _method("cumsum")
     dot, fill, flatten, max = _method("dot"), _method("fill"), _method("flatten"), _method("max")
@@ -305,11 +278,19 @@ class Array:
     repeat, reshape, round, squeeze = _method("repeat"), _method("reshape"), _method("round"), _method("squeeze")
     std, sum, swapaxes, take = _method("std"), _method("sum"), _method("swapaxes"), _method("take")
     transpose, var, item, tolist = _method("transpose"), _method("var"), _method("item"), _method("tolist")
+    argsort, cumprod, diagonal, sort = _method("argsort"), _method("cumprod"), _method("diagonal"), _method("sort")
+    ptp, trace, view = _method("ptp"), _method("trace"), _method("view")
 
     # What object has, or what C code asks for.
     __repr__ = __str__ = __format__ = __reduce__ = __reduce_ex__ = __dir__ = __sizeof__ = _ends  # type: ignore
-    __contains__ = __complex__ = __divmod__ = __rdivmod__ = __imatmul__ = __delitem__ = __round__ = _ends
-    __lshift__ = __rlshift__ = __ilshift__ = __rshift__ = __rrshift__ = __irshift__ = _ends
+    __contains__ = __complex__ = __rdivmod__ = __imatmul__ = __delitem__ = __round__ = _ends
+    __lshift__, __rlshift__, __ilshift__ = (
+        _operator("left_shift"),
+        _reflected("left_shift"),
+        _in_place("left_shift"),
+    )
+    __rshift__, __rrshift__ = _operator("right_shift"), _reflected("right_shift")
+    __irshift__ = _in_place("right_shift")
     __trunc__ = __floor__ = __ceil__ = __copy__ = __deepcopy__ = __array__ = __bytes__ = _ends
 
 
@@ -320,11 +301,44 @@ class Scalar(Array):
     __hash__ = _ends  # type: ignore[assignment]
 
 
+class Late(Array):
+    """Stands for a view whose strides no tensor has: what its items are is read of `_of` each time, by `_turn`. So
+    nothing may be written there, and views of it are such, too."""
+
+    __slots__ = ("_of", "_turn")
+
+    def __init__(self, of: Any, turn: Callable[[torch.Tensor], torch.Tensor], origin: tuple[Any, ...]) -> None:
+        self._of = of
+        self._turn = turn
+        self._type = np.ndarray
+        self._begins = False
+        self._given: Any = None
+        self._origin = origin
+
+    @property  # type: ignore[misc]
+    def _tensor(self) -> torch.Tensor:  # type: ignore[override]
+        return self._turn(self._of._tensor)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return end()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        end()
+
+    def _store(self, value: Any) -> Any:
+        return end()
+
+
 def array(tensor: torch.Tensor, begins: bool = True) -> Array:
     return Array(tensor, np.ndarray, begins)
 
 
-def view(made: Array, origin: tuple[Any, ...]) -> Array:
+def view(of: Array, turn: Callable[[torch.Tensor], torch.Tensor], origin: tuple[Any, ...], begins: bool) -> Array:
+    """Of an array, by a function of tensors that gives a view; `origin` makes it natively."""
+    if isinstance(of, Late):
+        return Late(of, turn, origin)
+    made = array(turn(of._tensor), begins and of._begins)
     made._origin = origin
     return made
 
@@ -345,6 +359,15 @@ def of_given(tensor: torch.Tensor, given: Any) -> Array | None:
 def constant(known: Any) -> Array:
     """An array that no tensor decides, of which a number that varies picks an item."""
     return array(torch.tensor(np.array(known), device="cpu"))
+
+
+def computed(made: Any) -> Array:
+    """In the place of an array that no tensor has decided yet."""
+    known = np.array(made)
+    kind = type_named(known.dtype)
+    if known.dtype.kind in "biuf" and not known.any() and not (known.dtype.kind == "f" and np.signbit(known).any()):
+        return array(torch.zeros(known.shape, dtype=kind, device="cpu"))
+    return array(torch.tensor(known, device="cpu").clone())
 
 
 def result(tensor: torch.Tensor) -> Array:
@@ -417,32 +440,107 @@ def fitting(number: int, kind: torch.dtype) -> int:
     return number
 
 
-def key_of(tensor: torch.Tensor, key: Any) -> tuple[Any, bool]:
-    """A subscript as tensors have it, and whether it is of one item."""
+def chosen(tensor: torch.Tensor, places: tuple[Any, ...]) -> Array:
+    """What arrays of places choose. NumPy's result lies in memory as if what they choose came first."""
+    first = 0
+    while not isinstance(places[first], torch.Tensor):
+        if not isinstance(places[first], slice) and places[first] is not Ellipsis:
+            return end()
+        first = first + 1
+    if first == 0:
+        return array(tensor[places])
+    dims = [place.dim() for place in places if isinstance(place, torch.Tensor)]
+    if len(dims) != 1 or dims[0] != 1 or first != 1 or len(places) != 2 or places[0] is Ellipsis:
+        return end()
+    return array(tensor[places].transpose(0, 1).contiguous().transpose(0, 1))
+
+
+def key_of(tensor: torch.Tensor, key: Any) -> tuple[Any, bool, tuple[int, ...]]:
+    """A subscript as tensors have it, whether it is of one item, and which dimensions of what it gives are turned
+    round then."""
     parts = key if isinstance(key, tuple) else (key,)
+    if any([isinstance(part, slice) and _is_backwards(part) for part in parts]):
+        return _turned_key(tensor, parts)
     places = [_place(part) for part in parts]
     integers = [part for part in places if isinstance(part, int)]
     for k, part in enumerate(places):
-        # Behind anything else NumPy puts what an array of places chooses in front, and gives a view of that.
-        if isinstance(part, torch.Tensor) and k > 0 and not isinstance(places[k - 1], torch.Tensor):
+        # Behind a number or a new dimension NumPy puts what an array of places chooses in front.
+        if isinstance(part, torch.Tensor) and k > 0 and not isinstance(places[k - 1], (torch.Tensor, slice)):
             end()
     is_item = len(integers) == len(places) and len(places) == tensor.dim()
-    return tuple(places), is_item
+    return tuple(places), is_item, ()
+
+
+def _is_backwards(part: slice) -> bool:
+    return isinstance(part.step, int) and part.step < 0
+
+
+def is_row_major(tensor: torch.Tensor) -> bool:
+    """Its items lie in the order of its dimensions, one after the other or not: so do NumPy's results of it."""
+    strides = [tensor.stride(k) for k in range(tensor.dim()) if tensor.shape[k] != 1]
+    for k in range(1, len(strides)):
+        if strides[k] > strides[k - 1]:
+            return False
+    return len(strides) == 0 or strides[-1] > 0
+
+
+def _turned_key(tensor: torch.Tensor, parts: tuple[Any, ...]) -> tuple[Any, bool, tuple[int, ...]]:
+    """Of slices, numbers and new dimensions, some of the slices backwards: forwards, and turned round then."""
+    places: list[Any] = []
+    turned: list[int] = []
+    dim = made = 0
+    for part in parts:
+        if part is None:
+            places.append(None)
+            made = made + 1
+            continue
+        if dim >= tensor.dim() or part is Ellipsis:
+            return end()
+        if isinstance(part, slice):
+            if _is_backwards(part):
+                places.append(_forwards(part, tensor.shape[dim]))
+                turned.append(made)
+            else:
+                places.append(part)
+            made = made + 1
+        else:
+            place = _place(part)
+            places.append(place if isinstance(place, int) else end())
+        dim = dim + 1
+    return tuple(places), False, tuple(turned)
+
+
+def _forwards(part: slice, size: int) -> slice:
+    """The same places in the other order."""
+    if part.start is None and part.stop is None and part.step == -1:
+        return slice(None)
+    start, stop, step = part.indices(size)
+    count = len(range(start, stop, step))
+    return slice(start + (count - 1) * step, start + 1, -step) if count > 0 else slice(0, 0)
+
+
+def _are_numbers(items: list[Any]) -> bool:
+    for item in items:
+        if not isinstance(item, int) or isinstance(item, bool):
+            return False
+    return len(items) > 0
 
 
 def _place(part: Any) -> Any:
     if part is None or part is Ellipsis:
         return part
     if isinstance(part, Array):
-        if isinstance(part, Scalar) or part._tensor.dim() == 0:
+        if isinstance(part, Scalar):
+            return operator.index(part)
+        if part._tensor.dim() == 0:
             end()
         if part._tensor.dtype is torch.bool or part._tensor.is_floating_point() or part._tensor.is_complex():
             end()
         return part._tensor.long()
     if isinstance(part, slice):
-        if isinstance(part.step, int) and part.step < 0:
-            end()  # PyTorch's tensors have no negative strides.
         return part
+    if isinstance(part, list):
+        part = np.array(part) if _are_numbers(part) else end()
     if isinstance(part, bool):
         end()
     if isinstance(part, int):

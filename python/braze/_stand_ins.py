@@ -7,7 +7,6 @@ import collections
 import functools
 import importlib
 import math
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -589,8 +588,6 @@ def install() -> None:
     _control_flow.install()
     _optimizer_steps.install()
     _tensors_of_data.install()
-    if "numpy" in sys.modules:  # PyTorch works without.
-        importlib.import_module("braze._array_functions").install()
     if torch.backends.opt_einsum.is_available():
         C.assume_constant_result(_path_for)
         C.set_stand_in(torch.backends.opt_einsum.get_opt_einsum().contract_path, contract_path)

@@ -7,11 +7,6 @@ import torch
 
 from braze._load import C
 
-try:
-    from braze._arrays import Array, Scalar, end
-except ImportError:  # Without NumPy.
-    Array = Scalar = ()  # type: ignore[assignment, misc]
-
 LEGACY = {
     "FloatTensor": torch.float32,
     "DoubleTensor": torch.float64,
@@ -27,11 +22,7 @@ LEGACY = {
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, **settings: Any) -> torch.Tensor:
-    """torch.tensor of lists with tensors in them, and of arrays."""
-    if isinstance(data, Array):
-        if settings.get("requires_grad", False) or settings.get("pin_memory", False) or isinstance(data, Scalar):
-            end()
-        return data._tensor.to(device=device, dtype=dtype, copy=True)
+    """torch.tensor of lists with tensors in them, and of arrays that existed before."""
     if type(data) is not list and type(data) is not tuple:
         over = C.tensor_over(data)
         if over is None:
@@ -55,8 +46,6 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, **settings: Any)
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> torch.Tensor:
     """torch.as_tensor likewise, which shares the memory of an array that existed before."""
-    if isinstance(data, Array):
-        return torch.as_tensor(from_numpy(data), dtype=dtype, device=device)
     over = None if type(data) is list or type(data) is tuple else C.tensor_over(data)
     if over is None:
         return tensor(data, dtype=dtype, device=device)
@@ -65,12 +54,6 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> torch.Tensor:
 
 def from_numpy(array: Any) -> torch.Tensor:
     """torch.from_numpy of such an array, or of one that nobody writes any more."""
-    if isinstance(array, Scalar):
-        end()
-    if isinstance(array, Array):
-        if not array._begins:
-            end()  # Eager's has a storage of its own there.
-        return array._tensor.data  # Another tensor each time, of that memory.
     over = C.tensor_over(array)
     return torch.tensor(array, device="cpu") if over is None else over
 

@@ -130,6 +130,8 @@ CapturedRun::CapturedRun(const std::string& name, const Settings& settings, Torc
       tracer_(name, &times_),
       world_(tracer_, guards_, others, history, settings.backend->takes_symbols(), settings.dynamic),
       watcher_(guards_, world_) {
+  watcher_.values().arrays().note_in(
+      [&history](const std::string& path, size_t contents) { return history.note_array(path, contents); });
   load_library_paths();  // Which an abandoned run asks for, when no Python code may run.
   guards_.torch_state();
 }

@@ -38,6 +38,7 @@ bool is_understood(const interpreter::Values& values, PyObject* value, int depth
 
 /// What owns its memory is copied; a view is made of what that is copied to, or of an older array.
 Rebuilder::Node Rebuilder::array(PyObject* array) {
+  if (PyObject* traced = values_.arrays().computed(array)) return node_of(traced);
   if (!values_.arrays().may_rebuild(array))
     throw NotRebuilt{"an array whose memory a tensor shares, or that is read-only: " + guards::describe(array)};
   PyObject* root = interpreter::ArrayMemory::root_of(array);
@@ -61,6 +62,11 @@ Rebuilder::Node Rebuilder::array(PyObject* array) {
 Rebuilder::Node Rebuilder::traced_array(PyObject* array) {
   const Ref given = taken(PyObject_GetAttrString(array, "_given"), array);
   if (given.get() != Py_None) return node_of(given.get());
+  if (const Ref number = interpreter::number_behind(array)) {
+    const Ref type = taken(PyObject_GetAttrString(array, "_type"), array);
+    hold(number.get());
+    return call(type.get(), node_of(number.get()));
+  }
   const Ref origin = taken(PyObject_GetAttrString(array, "_origin"), array);
   if (PyTuple_CheckExact(origin.get()) && is_understood(values_, origin.get())) {
     hold(origin.get());

@@ -146,4 +146,12 @@ bool SizeHistory::note_float(const std::string& path, double number, Dynamic dyn
   return at->second.varies && may_be_input(number);
 }
 
+bool SizeHistory::note_array(const std::string& path, size_t contents) {
+  if (arrays_.size() > most_paths) return false;
+  const auto [at, is_new] = arrays_.try_emplace(path, Number<size_t>{contents});
+  at->second.varies |= at->second.value != contents;
+  at->second.value = contents;
+  return at->second.varies;
+}
+
 }  // namespace braze::python

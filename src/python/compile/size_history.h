@@ -52,6 +52,8 @@ class SizeHistory {
   /// \param counts  0 and 1 are numbers like others.
   bool note_number(const std::string& path, int64_t number, Dynamic dynamic, bool counts);
   bool note_float(const std::string& path, double number, Dynamic dynamic);
+  /// \param contents  a hash of what is in an array of NumPy's. True: it has been another one.
+  bool note_array(const std::string& path, size_t contents);
   /// What is reached over `path` comes of tensors' elements, as the result of nonzero() or item() does: its first
   /// size, or the number, varies from the first capture on and whatever `dynamic=` says.
   void expect_data(const std::string& path);
@@ -134,6 +136,7 @@ class SizeHistory {
     forms_.clear();
     numbers_.clear();
     floats_.clear();
+    arrays_.clear();
     data_paths_.clear();
     number_paths_.clear();
     sizes_of_data_.clear();
@@ -168,6 +171,7 @@ class SizeHistory {
   std::unordered_map<std::string, Form> forms_;
   std::unordered_map<std::string, Number<int64_t>> numbers_;
   std::unordered_map<std::string, Number<double>> floats_;
+  std::unordered_map<std::string, Number<size_t>> arrays_;
 };
 
 }  // namespace braze::python

@@ -248,11 +248,12 @@ void add_stand_ins(py::module_& module) {
       "Captures call the second function or class in the place of the first.");
   module.def(
       "set_traced_arrays",
-      [](const py::type& arrays, const py::type& numbers) {
+      [](const py::type& arrays, const py::type& numbers, const py::type& given) {
         interpreter::set_traced_arrays(reinterpret_cast<PyTypeObject*>(py::type(arrays).release().ptr()),
-                                       reinterpret_cast<PyTypeObject*>(py::type(numbers).release().ptr()));
+                                       reinterpret_cast<PyTypeObject*>(py::type(numbers).release().ptr()),
+                                       reinterpret_cast<PyTypeObject*>(py::type(given).release().ptr()));
       },
-      py::arg("arrays"), py::arg("numbers"), "Captures know the objects of these classes.");
+      py::arg("arrays"), py::arg("numbers"), py::arg("given"), "Captures know the objects of these classes.");
   module.def("end_graph", [](const py::str& why) { throw UserError("braze: " + why.cast<std::string>()); });
   module.def("is_known", &is_known, py::arg("tensor"));
   module.def("attention_backend", &attention_backend, py::arg("backend"));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -135,6 +136,19 @@ ArrayParts parts_of_array(PyObject* value) noexcept {
           array->dtype,
           array->flags,
           bytes_of_letter(reinterpret_cast<DtypeObject*>(array->dtype)->letter)};
+}
+
+size_t hash_of_array(PyObject* array) noexcept {
+  const ArrayParts parts = parts_of_array(array);
+  size_t hash = std::hash<const void*>()(parts.dtype);
+  const auto add = [&hash](size_t one) { hash = (hash ^ one) * 0x9E3779B97F4A7C15u; };
+  for (const std::span<const Py_ssize_t> numbers : {parts.sizes, parts.strides})
+    for (const Py_ssize_t one : numbers) add(static_cast<size_t>(one));
+  for_each_piece(parts, parts.data, 0, [&](const char* at, Py_ssize_t count) {
+    add(std::hash<std::string_view>()({at, static_cast<size_t>(count)}));
+    return true;
+  });
+  return hash;
 }
 
 std::shared_ptr<Payload> make_array_payload(PyObject* array) {

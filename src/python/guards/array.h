@@ -30,5 +30,7 @@ struct ArrayParts {
   Py_ssize_t bytes() const noexcept;
 };
 ArrayParts parts_of_array(PyObject* array) noexcept;
+/// Of its form and items.
+size_t hash_of_array(PyObject* array) noexcept;
 
 }  // namespace braze::guards

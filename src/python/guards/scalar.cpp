@@ -93,6 +93,17 @@ bool is_array_scalar(PyObject* value) noexcept {
   return array_scalar_bytes(Py_TYPE(value)) > 0;
 }
 
+Ref array_number(PyObject* value) noexcept {
+  if (!is_array_scalar(value)) return {};
+  // "float32", "int64", "uint8"; "uint16", "bool".
+  const std::string_view kind = std::string_view(Py_TYPE(value)->tp_name).substr(std::string_view("numpy.").size());
+  Ref number;
+  if (kind.starts_with("float")) number = Ref::steal(PyNumber_Float(value));
+  if (kind.starts_with("int") || kind == "uint8") number = Ref::steal(PyNumber_Long(value));
+  if (!number) PyErr_Clear();
+  return number;
+}
+
 bool is_array(const PyTypeObject* type) noexcept {
   for (; type; type = type->tp_base)
     if (is_exact_builtin(type) && std::string_view(type->tp_name) == "numpy.ndarray") return true;

@@ -9,6 +9,8 @@
 
 #include <string>
 
+#include "python/guards/ref.h"
+
 namespace braze::guards {
 
 bool is_scalar(PyObject* value) noexcept;
@@ -16,6 +18,10 @@ bool is_scalar(PyObject* value) noexcept;
 /// A number of NumPy: numpy.float64, numpy.int64, numpy.bool_ and their like. C code computes with it; guards
 /// compare it as a scalar, and it is none otherwise.
 bool is_array_scalar(PyObject* value) noexcept;
+
+/// The float or int of Python's that equals such a number. Null for bools of NumPy's, for those that PyTorch has no
+/// type for, and for anything else.
+Ref array_number(PyObject* value) noexcept;
 
 /// numpy.ndarray, or a class derived from it.
 bool is_array(const PyTypeObject* type) noexcept;

@@ -128,8 +128,9 @@ const MemberRow kMembers[] = {
     {".maxlen", nullptr, nullptr, deque_limit},
     {" as a tensor", nullptr, nullptr, tensor_over},
     {".__len__()", nullptr, nullptr, sequence_length},
+    {".item()", nullptr, nullptr, array_number},
 };
-static_assert(std::size(kMembers) == static_cast<size_t>(Member::sequence_length) + 1);
+static_assert(std::size(kMembers) == static_cast<size_t>(Member::array_number) + 1);
 
 PyObject* load_member(PyObject* object, uint32_t member, Ref& made) noexcept {
   const MemberRow& row = kMembers[member];

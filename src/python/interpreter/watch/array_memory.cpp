@@ -35,6 +35,7 @@ PyObject* ArrayMemory::root_of(PyObject* array) {
 }
 
 bool ArrayMemory::is_own(PyObject* root) const {
+  if (computed_.contains(root)) return false;
   return guards::parts_of_array(root).owns_memory() && !values_.source_of(root) && !older_.contains(root);
 }
 
@@ -42,11 +43,18 @@ bool ArrayMemory::read(PyObject* array) {
   if (!values_.is_known(array)) return false;
   PyObject* root = root_of(array);
   if (const guards::Source* source = values_.source_of(array)) {
-    if (!is_lasting(source) || guards::parts_of_array(array).bytes() > most_bytes ||
-        values_.tensors().has_written_older())
+    const guards::ArrayParts parts = guards::parts_of_array(array);
+    if (!is_lasting(source) || parts.bytes() > most_bytes || values_.tensors().has_written_older() ||
+        changed_.contains(array))
       return false;
-    if (!guarded_.insert(array).second) return true;
+    if (is_constant(array)) return true;
     held_.push_back(guards::Ref::borrow(root));
+    // A tensor can lie over it.
+    if (parts.is_writeable() && has_changed(array, source)) {
+      changed_.insert(array);
+      return false;
+    }
+    guarded_.insert(array);
     older_.insert(root);
     values_.guards().array(source, array);
     return true;
@@ -56,6 +64,10 @@ bool ArrayMemory::read(PyObject* array) {
   if (is_own(root)) return true;
   // A view of an older one, which has been read for it.
   return older_.contains(root) && !values_.tensors().has_written_older();
+}
+
+bool ArrayMemory::has_changed(PyObject* array, const guards::Source* source) {
+  return notes_ && notes_(guards::to_text(source), guards::hash_of_array(array));
 }
 
 bool ArrayMemory::may_write(PyObject* array) const {
@@ -74,6 +86,16 @@ bool ArrayMemory::share(PyObject* array) {
   if (values_.source_of(array) || !is_own(root)) return false;
   if (shared_.try_emplace(root, values_.tensors().writes()).second) held_.push_back(guards::Ref::borrow(root));
   return true;
+}
+
+void ArrayMemory::compute(PyObject* array, guards::Ref traced) {
+  held_.push_back(guards::Ref::borrow(array));
+  computed_.emplace(array, std::move(traced));
+}
+
+PyObject* ArrayMemory::computed(PyObject* array) const {
+  const auto found = computed_.find(array);
+  return found == computed_.end() ? nullptr : found->second.get();
 }
 
 }  // namespace braze::interpreter

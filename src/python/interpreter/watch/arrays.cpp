@@ -198,8 +198,9 @@ bool Arrays::is_shared_by(PyObject* function, PyObject* const* arguments, Py_ssi
          names.contains(reinterpret_cast<PyCFunctionObject*>(function)->m_ml->ml_name);
 }
 
-bool Arrays::is_given(PyObject* array) {
-  return guards::is_number_array(array) && values_.source_of(array) && !values_.arrays().read(array);
+bool Arrays::is_given(PyObject* array, bool is_written) {
+  if (!guards::is_number_array(array) || !values_.source_of(array)) return false;
+  return is_written ? !values_.arrays().is_constant(array) : !values_.arrays().read(array);
 }
 
 PyObject* Arrays::tensor_over(PyObject* array) {

@@ -34,7 +34,8 @@ class Arrays final : Domain {
   bool is_shared_by(PyObject* function, PyObject* const* arguments, Py_ssize_t count) const;
   bool share(PyObject* array);
   /// An array that existed before, and that no guard could be about the contents of.
-  bool is_given(PyObject* array);
+  /// \param is_written  nor should one be: the run is about to change them.
+  bool is_given(PyObject* array, bool is_written = false);
   /// That tensor, of an array that existed before: an argument of the graph. Null, if the run goes on, for others.
   PyObject* tensor_over(PyObject* array);
   /// Likewise, for what reads the array again and again. Null: there is none.

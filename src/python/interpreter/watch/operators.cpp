@@ -138,6 +138,7 @@ bool Operators::user_comparison(PyObject* left, PyObject* right, int operation) 
                                                           {right, names[reflected[operation]]}};
   if (operation == Py_NE) asked.insert(asked.end(), {{left, "__eq__"}, {right, "__eq__"}});
   if (!user_methods(left, right, asked)) return false;
+  if (is_traced_array(left) || is_traced_array(right)) return true;  // Theirs answer.
   // What no method answers is decided by identity.
   return (operation != Py_EQ && operation != Py_NE) || compare_identity(left, right);
 }
@@ -148,7 +149,8 @@ bool Operators::user_methods(PyObject* left, PyObject* right,
   for (PyObject* operand : {left, right}) {
     const bool is_own = has_own_class(operand, values_.tensors());
     // Numbers and None leave it to the other, and so do text and containers on the right; tensors look at it.
-    const bool is_number = PyLong_CheckExact(operand) || PyFloat_CheckExact(operand) || PyBool_Check(operand);
+    const bool is_number = PyLong_CheckExact(operand) || PyFloat_CheckExact(operand) || PyBool_Check(operand) ||
+                           PyComplex_CheckExact(operand);
     const bool is_passive = is_number || operand == Py_None ||
                             (operand == right && (guards::is_scalar(operand) || is_builtin_container(operand))) ||
                             (Arrays::is_object(operand) && is_traced_array(operand == left ? right : left));

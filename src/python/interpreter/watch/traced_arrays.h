@@ -17,9 +17,12 @@ struct Activation;
 /// An array, or a number of NumPy's, that the run computes.
 bool is_traced_array(PyObject* value) noexcept;
 /// Those are of this class, numbers of the other one that derives from it. Once, when braze is imported.
-void set_traced_arrays(PyTypeObject* arrays, PyTypeObject* numbers);
+/// \param given  likewise, of numbers of NumPy's that vary from call to call.
+void set_traced_arrays(PyTypeObject* arrays, PyTypeObject* numbers, PyTypeObject* given);
 /// It is a number, and no array.
 bool is_traced_number(PyObject* value) noexcept;
+/// It is made of a number of Python's that varies, rather than of a tensor: that one. Null for all else.
+Ref number_behind(PyObject* value);
 
 /// Of a method of that class: what calls the array's own of that name, borrowed. Null for all else.
 PyObject* method_of_numpy(PyObject* function) noexcept;
@@ -41,6 +44,7 @@ class TracedArrays final : Domain {
   void put_operands(PyObject*& container, PyObject*& key);
   /// An instruction is about to look into arrays that a call or frame is given, which no guard holds to their
   /// contents: what stands for them, over tensors that are arguments of the graph, takes their place on the stack.
+  /// So does what stands for a number that varies.
   void put_given(Activation& a, int opcode, int arg);
   /// isinstance(): what the array would answer. Nothing: that cannot be told.
   std::optional<bool> is_instance(PyObject* array, PyObject* classes) const;
@@ -49,9 +53,15 @@ class TracedArrays final : Domain {
 
  private:
   bool keep_errors();
-  void put(PyObject*& operand);
+  void put(PyObject*& operand, bool is_written = false);
+  void put_number(PyObject*& operand);
+  Ref plain_of(PyObject* operand);
+  void put_computed(PyObject*& operand, PyObject* value);
+  void put_plain(PyObject*& operand);
+  void put_beside_tensor(PyObject*& left, PyObject*& right, int opcode, int arg);
+  void put_in_call(Activation& a, PyObject* callable, int count);
 
-  std::unordered_map<PyObject*, Ref> given_;  ///< What stands for an older array. Null: nothing can.
+  std::unordered_map<PyObject*, Ref> given_;  ///< What stands for an older array or number. Null: nothing can.
 };
 
 }  // namespace braze::interpreter

@@ -282,8 +282,8 @@ bool Watcher::before(Activation& a, int opcode, int arg) {
     const bool is_learnt = !at_root || watch_.root_slots.consume(a, opcode, arg);
     if (is_learnt && values().numbers().has_deferred()) watch_.root_slots.settle_operands(a, opcode, arg);
     const SizeWorld& sizes = values().tensors().sizes();
-    if (is_learnt && sizes.has_sizes()) watch_.sizes.put_tracers(a, opcode, arg);
     if (is_learnt) watch_.traced_arrays.put_given(a, opcode, arg);
+    if (is_learnt && sizes.has_sizes()) watch_.sizes.put_tracers(a, opcode, arg);
     if (abandoned_) return false;
     if (is_learnt && gives(a, opcode) && looks::look(watch_, a, opcode, arg)) {
       if (sizes.has_sizes()) watch_.sizes.look_at_sizes(a, opcode, arg);  // Perhaps the first, in what it opens.
