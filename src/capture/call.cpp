@@ -194,8 +194,17 @@ ir::Value* Call::copy(ir::Value* value, const ir::Type* type) {
   return value->type == type ? value : graph().create(Op::cast, {value}, {}, type);
 }
 
+static c10::Scalar rounded_to(DType dtype, const c10::Scalar& number) {
+  if (dtype == DType::f16)
+    return static_cast<double>(static_cast<float>(c10::Half(static_cast<float>(number.toDouble()))));
+  if (dtype == DType::bf16)
+    return static_cast<double>(static_cast<float>(c10::BFloat16(static_cast<float>(number.toDouble()))));
+  return number;
+}
+
 ir::Value* Call::full(const ir::Type* type, const c10::Scalar& number) {
-  ir::Value* one = scalar(to_scalar_type(type->dtype), number);
+  // The elements of a tensor are of its dtype, as a number beside one need not be.
+  ir::Value* one = scalar(to_scalar_type(type->dtype), rounded_to(type->dtype, number));
   if (type->rank() == 0) return one;
   const Sizes zeros(type->sizes.size(), 0);
   ir::Value* all =

@@ -196,3 +196,16 @@ def test_gradients_with_numbers():
             grads.append(x.grad)
         torch.testing.assert_close(*grads)
     assert fast.counts()["captured"] == 2
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_tensors_of_one_number_are_rounded_to_their_type(kind):
+    def f(x):
+        filled = torch.empty(8, dtype=kind).fill_(1.1)
+        return x * torch.full((), 1.1, dtype=kind), x - torch.full((8,), 0.3, dtype=kind), x * filled
+
+    fast = braze.compile(f)
+    for seed in range(3):
+        x = torch.randn(8, 8, generator=torch.Generator().manual_seed(seed)).to(kind)
+        for ours, theirs in zip(fast(x), f(x), strict=True):
+            assert torch.equal(ours, theirs)
