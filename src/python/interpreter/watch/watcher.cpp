@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "python/guards/array.h"
 #include "python/interpreter/activation.h"
 #include "python/interpreter/cpython.h"
 #include "python/interpreter/flow.h"
@@ -53,9 +54,25 @@ void forget_shown_warnings() {
   if (!done) PyErr_Clear();
 }
 
+/// What an iterator by indices goes through, borrowed; null: it has ended.
+PyObject* indexed_by(PyObject* iterator) {
+  PyObject* sequence = nullptr;
+  const visitproc take = [](PyObject* referent, void* found) {
+    *static_cast<PyObject**>(found) = referent;
+    return 1;
+  };
+  Py_TYPE(iterator)->tp_traverse(iterator, take, &sequence);
+  return sequence;
+}
+
+/// Each item that it gives is made by it. By indices, an array of NumPy's alone does so: others are asked for
+/// theirs.
 bool is_fresh_iterator(PyObject* object) {
-  return Py_TYPE(object)->tp_iternext && !PyGen_CheckExact(object) && !Py_IS_TYPE(object, &PySeqIter_Type) &&
-         is_exact_builtin(Py_TYPE(object));
+  if (Py_IS_TYPE(object, &PySeqIter_Type)) {
+    PyObject* sequence = indexed_by(object);
+    return sequence && guards::is_number_array(sequence);
+  }
+  return Py_TYPE(object)->tp_iternext && !PyGen_CheckExact(object) && is_exact_builtin(Py_TYPE(object));
 }
 
 /// What a special method written as a generator gives: nobody else holds it, and nothing of it has run.
