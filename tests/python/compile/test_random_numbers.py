@@ -133,7 +133,8 @@ def test_layers_left_out_in_training():
 
 def test_many_ways_are_told_as_a_break():
     fast = both(Layers(8).forward, calls=30)
-    assert set(breaks(fast)) == {"random_numbers"}
+    # Behind the first of these, what is drawn is another number each time.
+    assert "random_numbers" in breaks(fast) and set(breaks(fast)) <= {"random_numbers", "one_of_many"}
     assert fast.counts()["replayed"] > 20
 
 
