@@ -1,5 +1,6 @@
 """Tells at the end how many cases show that a change is seen, and not only that nothing was replayed."""
 
+import numpy as np
 import pytest
 
 
@@ -18,6 +19,13 @@ class Replays:
 
 
 _replays = Replays()
+
+
+@pytest.fixture(autouse=True)
+def numpys_errors():
+    """What NumPy does about overflow and the like, which programs change, is as it was for the next one."""
+    with np.errstate():
+        yield
 
 
 @pytest.fixture
