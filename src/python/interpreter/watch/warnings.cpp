@@ -107,17 +107,16 @@ Ref Warnings::place_of(int level) const {
   Ref frame = Ref::borrow(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
   const auto as_frame = [&] { return reinterpret_cast<PyFrameObject*>(frame.get()); };
   const auto code_of = [&] { return Ref::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(as_frame()))); };
-  for (int k = 1;; ++k) {
+  for (int k = 0;; --left) {
     if (!frame || left == 0) return {};
     const Ref code = code_of(), globals = Ref::steal(PyObject_GetAttrString(frame.get(), "f_globals"));
     auto* object = reinterpret_cast<PyCodeObject*>(code.get());
-    if (!globals || !PyDict_CheckExact(globals.get()) || is_of_importlib(object) || is_braze(globals.get()))
-      return {};
-    if (k >= level)
+    if (!globals || !PyDict_CheckExact(globals.get()) || is_of_importlib(object)) return {};
+    // Code that stands in for another's is not there natively.
+    if (!is_braze(globals.get()) && ++k >= level)
       return Ref::steal(
           Py_BuildValue("OOi", globals.get(), object->co_filename, PyFrame_GetLineNumber(as_frame())));
     frame = Ref::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(as_frame())));
-    --left;
   }
 }
 
