@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace braze::capture {
 
@@ -21,5 +22,14 @@ class LateReads {
   };
   virtual std::unique_ptr<const Values> read() const = 0;
 };
+
+using ReadValues = std::vector<std::unique_ptr<const LateReads::Values>>;
+
+/// Of several functions. Not under a node's lock: it asks Python.
+inline std::string difference(const ReadValues& all) {
+  std::string changed;
+  for (size_t k = 0; k < all.size() && changed.empty(); ++k) changed = all[k]->difference();
+  return changed;
+}
 
 }  // namespace braze::capture

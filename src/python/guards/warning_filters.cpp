@@ -21,7 +21,7 @@ bool may_make_an_error(PyObject* filter, PyObject* category) noexcept {
          PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(category), reinterpret_cast<PyTypeObject*>(of)) != 0;
 }
 
-/// warnings.py's own, or `list.append`.
+/// The module's own, or `list.append`.
 bool is_plain(PyObject* shows, PyObject* entries) noexcept {
   if (!shows) return false;
   if (PyFunction_Check(shows)) return PyFunction_GET_GLOBALS(shows) == entries;

@@ -390,7 +390,7 @@ variable_list BackwardNode::run_first_stage(const std::shared_ptr<Rest>& rest) {
 
 bool BackwardNode::runs_in_stages(const variable_list& tangents) {
   if (has_hooks_ || at::GradMode::is_enabled() || std::ranges::any_of(tangents, is_batched)) return false;
-  if (!changed_reads().empty()) return false;
+  if (!capture::difference(late_values_).empty()) return false;
   const std::lock_guard<std::mutex> lock(mutex_);
   begin(tangents);
   // An error comes between gradients.
@@ -511,7 +511,7 @@ variable_list BackwardNode::apply_any(variable_list&& tangents, Unpacked& unpack
 }
 
 variable_list BackwardNode::apply_plain(variable_list&& tangents, Unpacked& unpacked) {
-  const std::string changed = changed_reads();
+  const std::string changed = capture::difference(late_values_);
   std::unique_lock<std::mutex> lock(mutex_);
   begin(tangents);
   TORCH_CHECK(changed.empty(), changed);

@@ -124,8 +124,6 @@ class BackwardNode final : public torch::autograd::Node {
   /// One of these inputs is saved twice, and has been given other memory.
   bool are_apart(std::span<const uint32_t> inputs) const;
   void let_go(size_t number);
-  /// What to raise where what a function's backward reads by name has changed. Not under the lock: it asks Python.
-  std::string changed_reads() const;
   /// Raises as eager would where somebody has written to what its nodes have saved. Leaves that get their gradients
   /// before that get them. \param lock  of the node, which hooks may want.
   void check_versions(const torch::autograd::variable_list& tangents, std::unique_lock<std::mutex>& lock);
@@ -178,7 +176,7 @@ class BackwardNode final : public torch::autograd::Node {
   std::vector<torch::autograd::SavedVariable> saved_;
   SavedPlaces places_;        ///< Of what TrainingSeam::is_held says, without hooks.
   WatchedVersions versions_;  ///< By VersionChecks::watched; none with hooks.
-  std::vector<std::unique_ptr<const capture::LateReads::Values>> late_values_;
+  capture::ReadValues late_values_;
   ForwardInputs inputs_;
   Run run_;  ///< The latest.
   struct {

@@ -32,12 +32,6 @@ void BackwardNode::watch(const at::Tensor* const* arguments, const std::vector<a
                                                                   : results[one.index]);
 }
 
-std::string BackwardNode::changed_reads() const {
-  std::string changed;
-  for (size_t k = 0; k < late_values_.size() && changed.empty(); ++k) changed = late_values_[k]->difference();
-  return changed;
-}
-
 void BackwardNode::check_versions(const variable_list& tangents, std::unique_lock<std::mutex>& lock) {
   if (!versions_.any_is_modified()) [[likely]]
     return;

@@ -2,7 +2,7 @@
 //
 // The run does without. A replay warns under the place in the source that the run has found, so that filters, and
 // what was shown before, decide as they do natively: warnings.warn_explicit(). Guards say that no filter makes an
-// exception of it, and that what shows it is warnings.py's own, or the list of `catch_warnings(record=True)`, which
+// exception of it, and that what shows it is that module's own, or the list of `catch_warnings(record=True)`, which
 // the run must not have read.
 #pragma once
 
