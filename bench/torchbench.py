@@ -8,6 +8,7 @@ Models that want data, weights of their own, a GPU or a package that is not ther
 Those of LARGE take minutes a call on two cores and are left out, as are Hugging Face's, which zoo.py has too.
 """
 
+import contextlib
 import importlib
 import sys
 import warnings
@@ -50,28 +51,28 @@ def without_downloads() -> None:
 
     torch.nn.Module.load_state_dict = load_state_dict
     torch.hub.load_state_dict_from_url = lambda *rest, **named: NoWeights()
-    for name, attribute in (("torchvision.models._api", "load_state_dict_from_url"), ("timm", "create_model")):
-        try:
-            module = importlib.import_module(name)
-        except ImportError:
-            continue
-        own = getattr(module, attribute)
-        setattr(module, attribute, untrained(own) if name == "timm" else torch.hub.load_state_dict_from_url)
+    with contextlib.suppress(ImportError):
+        importlib.import_module(
+            "torchvision.models._api"
+        ).load_state_dict_from_url = torch.hub.load_state_dict_from_url
+    with contextlib.suppress(ImportError):
+        timm = importlib.import_module("timm")
+        timm.create_model = untrained(timm.create_model)
 
 
 def untrained(create: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *rest, **named: create(*rest, **{**named, "pretrained": False})
 
 
-def made(name: str, test: str = "eval") -> tuple[Any, Any]:
+def made(name: str) -> tuple[Any, Any]:
     """A model and its arguments: a tuple, or a dict of those by name."""
     without_compiled_torchvision()
     without_downloads()
     model = importlib.import_module(f"torchbenchmark.models.{name}").Model
     try:
-        return model(test=test, device="cpu", batch_size=2).get_module()
+        return model(test="eval", device="cpu", batch_size=2).get_module()
     except (NotImplementedError, AssertionError, ValueError):  # Those that have one batch size alone.
-        return model(test=test, device="cpu").get_module()
+        return model(test="eval", device="cpu").get_module()
 
 
 def case(name: str) -> Callable[[], Made]:

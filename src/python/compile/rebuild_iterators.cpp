@@ -4,23 +4,15 @@
 
 #include "python/compile/rebuild_parts.h"
 #include "python/guards/iterators.h"
+#include "python/guards/referents.h"
 #include "python/guards/storage_access.h"
 
 namespace braze::python {
 
+using guards::first_referent;
 using guards::Ref;
 
 namespace {
-
-PyObject* first_referent(PyObject* object) {
-  PyObject* found = nullptr;
-  const visitproc take = [](PyObject* referent, void* place) {
-    *static_cast<PyObject**>(place) = referent;
-    return 1;
-  };
-  Py_TYPE(object)->tp_traverse(object, take, &found);
-  return found;
-}
 
 /// Iterators whose `__reduce__` says all that they are: `type(*parts)`.
 bool reduces_to_call(PyTypeObject* type) {

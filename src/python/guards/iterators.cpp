@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "python/guards/keys.h"
 #include "python/guards/range_iterator_312.h"
 
 namespace braze::guards {
@@ -157,15 +158,6 @@ PyObject* range_item(PyObject* iterator, size_t k, Ref& made) noexcept {
   return number(static_cast<size_t>(own.start) + (k + own.given()) * static_cast<size_t>(own.step), made);
 }
 
-/// By the very key: no Python code is asked whether keys are equal.
-PyObject* value_of(PyObject* dict, PyObject* key) noexcept {
-  Py_ssize_t at = 0;
-  PyObject *one, *value;
-  while (PyDict_Next(dict, &at, &one, &value))
-    if (one == key) return value;
-  return nullptr;
-}
-
 /// As for_each_entry_left().
 template <typename Visit>
 bool for_each_node_left(PyObject* iterator, Visit visit) noexcept {
@@ -177,7 +169,7 @@ bool for_each_node_left(PyObject* iterator, Visit visit) noexcept {
   while (node && node->key != own.current) node = node->next;
   if (!node) return false;
   for (; node; node = node->next) {
-    PyObject* value = value_of(own.dict, node->key);
+    PyObject* value = entry_of_object(own.dict, node->key);  // No Python code is asked.
     if (!value) return false;
     if (!visit(node->key, value)) return true;
   }

@@ -28,21 +28,21 @@ bool is_plain(PyObject* shows, PyObject* entries) noexcept {
   return PyCFunction_Check(shows) && PyCFunction_GET_SELF(shows) && PyList_CheckExact(PyCFunction_GET_SELF(shows));
 }
 
-PyObject* entries_of_module() noexcept {
+}  // namespace
+
+PyObject* globals_of_warnings() noexcept {
   PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "warnings");
   return module && PyModule_Check(module) ? PyModule_GetDict(module) : nullptr;
 }
 
-}  // namespace
-
 PyObject* list_that_takes_warnings() noexcept {
-  PyObject* entries = entries_of_module();
+  PyObject* entries = globals_of_warnings();
   PyObject* shows = entries ? PyDict_GetItemString(entries, "_showwarnmsg_impl") : nullptr;
   return shows && PyCFunction_Check(shows) ? PyCFunction_GET_SELF(shows) : nullptr;
 }
 
 bool may_do_more(PyObject* category) noexcept {
-  PyObject* entries = entries_of_module();
+  PyObject* entries = globals_of_warnings();
   PyObject* filters = entries ? PyDict_GetItemString(entries, "filters") : nullptr;
   if (!filters || !PyList_Check(filters) || is_error(PyDict_GetItemString(entries, "defaultaction"))) return true;
   for (const char* name : {"showwarning", "_showwarnmsg", "_showwarnmsg_impl", "formatwarning"})

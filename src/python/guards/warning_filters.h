@@ -5,6 +5,9 @@
 
 namespace braze::guards {
 
+/// Of the module `warnings`, borrowed; null: it is not there.
+PyObject* globals_of_warnings() noexcept;
+
 /// Some warnings of the class would be exceptions, or are shown by a function of the user's, which may do anything.
 bool may_do_more(PyObject* category) noexcept;
 

@@ -12,6 +12,11 @@ def compiled(function):
     return C.CompiledFunction(function)
 
 
+def whole_numbers(call, most, count):
+    """Below `most`, others at each call."""
+    return torch.tensor([(call * 7 + 3 * i * i + call * i) % most for i in range(count)])
+
+
 def same(one, other):
     assert type(one) is type(other)
     if isinstance(one, torch.Tensor):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from compiling import compiled, same
+from compiling import compiled, same, whole_numbers
 from test_breaks import segments
 from test_resumed_loops import X, function_of
 
@@ -16,10 +16,6 @@ pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no e
 def no_grad():
     with torch.no_grad():
         yield
-
-
-def whole_numbers(call, most, count):
-    return torch.tensor([(call * 7 + 3 * i * i + call * i) % most for i in range(count)])
 
 
 # ---- numbers that were read at a break are numbers of their call from the first capture on

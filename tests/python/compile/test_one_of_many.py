@@ -8,7 +8,7 @@ import collections
 
 import pytest
 import torch
-from compiling import compiled, same
+from compiling import compiled, same, whole_numbers
 from test_breaks import segments
 from test_resumed_loops import X, function_of
 
@@ -25,10 +25,6 @@ def no_grad():
 
 def ends(fast):
     return {segment["break"]["id"] for segment in segments(fast) if segment["break"]}
-
-
-def whole_numbers(call, most, count):
-    return torch.tensor([(call * 7 + 3 * i * i + call * i) % most for i in range(count)])
 
 
 MANY = {

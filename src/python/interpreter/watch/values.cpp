@@ -8,6 +8,7 @@
 #include "python/guards/deque.h"
 #include "python/guards/iterators.h"
 #include "python/guards/keys.h"
+#include "python/guards/referents.h"
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
@@ -393,13 +394,7 @@ void guard_iterators(Values& values) {
 }
 
 PyObject* mapping_of_proxy(PyObject* proxy) {
-  PyObject* mapping = nullptr;
-  const visitproc take = [](PyObject* referent, void* place) {
-    *static_cast<PyObject**>(place) = referent;
-    return 1;
-  };
-  PyDictProxy_Type.tp_traverse(proxy, take, &mapping);
-  return mapping;
+  return guards::first_referent(proxy);
 }
 
 bool Values::look_up_member(PyObject* set, PyObject* item) {

@@ -1,6 +1,7 @@
 // python/interpreter/watch/warnings.cpp
 #include "python/interpreter/watch/warnings.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -89,8 +90,7 @@ std::optional<Warnings::Given> Warnings::given(PyObject* const* arguments, Py_ss
 }
 
 bool Warnings::has_changed_filters() const {
-  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "warnings");
-  PyObject* entries = module && PyModule_Check(module) ? PyModule_GetDict(module) : nullptr;
+  PyObject* entries = guards::globals_of_warnings();
   if (!entries) return true;
   const Effects& effects = values_.effects();
   for (const char* name : {"filters", "_defaultaction", "defaultaction", "onceregistry", "_onceregistry",

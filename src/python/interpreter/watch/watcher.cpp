@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "python/guards/array.h"
+#include "python/guards/referents.h"
+#include "python/guards/warning_filters.h"
 #include "python/interpreter/activation.h"
 #include "python/interpreter/cpython.h"
 #include "python/interpreter/flow.h"
@@ -43,8 +45,7 @@ bool is_code_of_sizes(const Frame* frame) {
 
 /// A warning is to be shown, as its filters say.
 bool is_code_of_warnings(const Frame* frame) {
-  PyObject* warnings = PyDict_GetItemString(PyImport_GetModuleDict(), "warnings");
-  return warnings && PyModule_Check(warnings) && PyModule_GetDict(warnings) == frame->f_globals;
+  return guards::globals_of_warnings() == frame->f_globals;
 }
 
 /// The one that is about to be shown has been noted down as shown, which is for the native run to do.
@@ -54,22 +55,11 @@ void forget_shown_warnings() {
   if (!done) PyErr_Clear();
 }
 
-/// What an iterator by indices goes through, borrowed; null: it has ended.
-PyObject* indexed_by(PyObject* iterator) {
-  PyObject* sequence = nullptr;
-  const visitproc take = [](PyObject* referent, void* found) {
-    *static_cast<PyObject**>(found) = referent;
-    return 1;
-  };
-  Py_TYPE(iterator)->tp_traverse(iterator, take, &sequence);
-  return sequence;
-}
-
 /// Each item that it gives is made by it. By indices, an array of NumPy's alone does so: others are asked for
 /// theirs.
 bool is_fresh_iterator(PyObject* object) {
   if (Py_IS_TYPE(object, &PySeqIter_Type)) {
-    PyObject* sequence = indexed_by(object);
+    PyObject* sequence = guards::first_referent(object);
     return sequence && guards::is_number_array(sequence);
   }
   return Py_TYPE(object)->tp_iternext && !PyGen_CheckExact(object) && is_exact_builtin(Py_TYPE(object));
