@@ -180,7 +180,7 @@ std::optional<Update> slices_update(Call& call) {
   Update u;
   const Sizes sizes = at_least_one(x->sizes);
   const auto dim = wrap(call.integer(1), static_cast<int64_t>(sizes.size()));
-  const int64_t count = numel(index->sizes);
+  const Dim count = numel(index->sizes);
   if (!dim || count == 0) return std::nullopt;
   u.dim = *dim;
   u.sizes = sizes;
@@ -262,7 +262,7 @@ bool index_fill(Call& call, const RuleRow&) {
 bool put_flat(Call& call, const RuleRow&) {
   const auto x = call.operand(0), index = call.operand(1), source = call.operand(2);
   if (!x || !index || !source || x->is_number() || source->is_number() || !is_index(*index)) return false;
-  const int64_t count = numel(index->sizes);
+  const Dim count = numel(index->sizes);
   if (source->dtype != x->dtype || numel(source->sizes) != count) return false;
   if (count == 0) return call.give(call.copy(x->value, preserved(call, *x)));
   if (numel(x->sizes) == 0) return false;
@@ -354,7 +354,7 @@ bool masked_scatter(Call& call, const RuleRow&) {
     return false;
   Sizes sizes = x->sizes;
   if (!broadcast_into(sizes, mask->sizes)) return false;
-  const int64_t count = numel(sizes);
+  const Dim count = numel(sizes);
   if (count == 0 || numel(source->sizes) < count) return false;
   Arithmetic a(call);
   ir::Value* holds = a.expand(mask->value, sizes);

@@ -17,6 +17,7 @@ Facts::Facts(const ir::Graph& graph, const Windows& windows, const Targets& targ
       decide(windows.rules()),
       consumers_(graph.value_limit()),
       escapes_(graph.value_limit()),
+      alone_(graph.value_limit()),
       free_(graph.value_limit()) {
   ir::for_each_node(graph, [&](const ir::Node* node) {
     const ir::OpKind kind = ir::info(node->op).kind;

@@ -22,7 +22,8 @@ bool is_compute(const Node* node, const Windows& windows) {
 }
 
 /// Never shares a kernel.
-bool stands_alone(const Node* node) {
+bool stands_alone(const Node* node, const Facts& facts) {
+  if (facts.stands_alone(&node->results[0])) return true;
   if (node->op == Op::cat || ir::info(node->op).kind == OpKind::Scan) return true;
   for (const Value* operand : node->operands)
     if (is_empty(operand->type->sizes.symbolic())) return true;
@@ -75,7 +76,8 @@ class Former {
     if (facts_.escapes(value)) return true;
     for (const Node* consumer : facts_.consumers(value)) {
       const OpKind kind = ir::info(consumer->op).kind;
-      if (kind == OpKind::Library || kind == OpKind::Concat || kind == OpKind::Scan || kind == OpKind::Update)
+      if (kind == OpKind::Library || kind == OpKind::Concat || kind == OpKind::Scan || kind == OpKind::Update ||
+          facts_.stands_alone(&consumer->results[0]))
         return true;
       const uint32_t random = random_access_operands(consumer);
       for (size_t k = 0; k < consumer->operands.size(); ++k)
@@ -120,10 +122,10 @@ class Former {
   /// Kernels that compute operands of `node`, largest operand first.
   std::vector<uint32_t> fusable_producers(const Node* node) const {
     std::vector<std::pair<int64_t, uint32_t>> found;
-    if (!fuse_ || stands_alone(node)) return {};
+    if (!fuse_ || stands_alone(node, facts_)) return {};
     for (const Value* operand : node->operands) {
       const uint32_t unit = owner_of(operand);
-      if (unit == none_unit || !units_[unit].group || stands_alone(units_[unit].group->nodes[0])) continue;
+      if (unit == none_unit || !units_[unit].group || stands_alone(units_[unit].group->nodes[0], facts_)) continue;
       const int64_t bytes = facts_.elements(operand) * ir::byte_size(operand->type->dtype);
       auto same = std::find_if(found.begin(), found.end(), [&](const auto& entry) { return entry.second == unit; });
       if (same == found.end())
@@ -247,7 +249,7 @@ class Former {
       std::vector<uint32_t> readers;
       for (const Node* consumer : facts_.consumers(value)) {
         const uint32_t unit = owner_[consumer->id];
-        if (unit == none_unit || !units_[unit].group || stands_alone(consumer)) continue;
+        if (unit == none_unit || !units_[unit].group || stands_alone(consumer, facts_)) continue;
         if (std::find(readers.begin(), readers.end(), unit) == readers.end()) readers.push_back(unit);
       }
       for (size_t a = 0; a < readers.size(); ++a)
@@ -263,7 +265,7 @@ class Former {
     if (!order_.alive(a) || !order_.alive(b)) return false;
     const Group &left = *units_[a].group, &right = *units_[b].group;
     if (left.nodes.size() + right.nodes.size() > facts_.target(left.nodes[0]).most_nodes ||
-        stands_alone(left.nodes[0]))
+        stands_alone(left.nodes[0], facts_))
       return false;
     const uint32_t members[] = {a, b};
     if (order_.needs_directly(a, b) || order_.needs_directly(b, a) || !order_.can_merge(members, {})) return false;

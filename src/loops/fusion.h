@@ -115,6 +115,9 @@ class Facts {
   }
   /// Of the device that computes `node`.
   const Target& target(const ir::Node* node) const { return target_of(targets, *node->results[0].type); }
+  /// The result lies in memory that a kernel of its own alone writes to (loops/partial_writes.h).
+  bool stands_alone(const ir::Value* result) const { return alone_[result->id]; }
+  void let_stand_alone(const ir::Value* result) { alone_[result->id] = true; }
   /// Nodes that read `value`, itself or through views.
   const std::vector<const ir::Node*>& consumers(const ir::Value* value) const { return consumers_[value->id]; }
   /// `reader` computes `value` itself.
@@ -126,7 +129,7 @@ class Facts {
 
  private:
   std::vector<std::vector<const ir::Node*>> consumers_;
-  std::vector<bool> escapes_;
+  std::vector<bool> escapes_, alone_;
   std::vector<uint8_t> free_;  ///< Number of ops that recompute it, 0: not free.
   mutable std::unordered_map<const ir::Type*, int64_t> elements_;  ///< Of types whose sizes are expressions.
 };

@@ -13,11 +13,8 @@ using ir::Value;
 namespace {
 
 bool can_fail(const Unit& unit) {
-  if (unit.call) return true;
-  return std::ranges::any_of(unit.group->nodes, [](const Node* node) {
-    const OpKind kind = ir::info(node->op).kind;
-    return kind == OpKind::Gather || kind == OpKind::Update || status_of(node->op) != 0;
-  });
+  return unit.call ||
+         std::ranges::any_of(unit.group->nodes, [](const Node* node) { return loops::can_fail(*node); });
 }
 
 /// Every access of a kernel to two of its buffers.
@@ -110,6 +107,11 @@ BufferId buffer_of(const Kernel& kernel, size_t parameter) {
 }
 
 }  // namespace
+
+bool can_fail(const Node& node) {
+  const OpKind kind = ir::info(node.op).kind;
+  return kind == OpKind::Library || kind == OpKind::Gather || kind == OpKind::Update || status_of(node.op) != 0;
+}
 
 InPlace::InPlace(const ir::Graph& graph, Windows& windows, const std::vector<bool>& writable)
     : input_of_(graph.value_limit(), -1), graph_(graph) {

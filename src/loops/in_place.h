@@ -13,6 +13,9 @@
 namespace braze::loops {
 
 /// What of a graph's mutations may be stored in place, as far as the graph and the order of its units tell.
+/// It may find out as it runs that it cannot go on.
+bool can_fail(const ir::Node& node);
+
 class InPlace {
  public:
   /// `writable`: of each graph input, that it shares memory with no other one.

@@ -8,6 +8,7 @@
 #include "loops/in_place.h"
 #include "loops/memory.h"
 #include "loops/origins.h"
+#include "loops/partial_writes.h"
 #include "loops/placement.h"
 #include "loops/plan.h"
 #include "loops/recompute.h"
@@ -29,11 +30,14 @@ using ir::Value;
 
 class Lowering {
  public:
-  Lowering(const ir::Graph& graph, const LoweringOptions& options, const SizeRules& decide)
+  /// \param refused  Of each graph input: no part of it is written in place.
+  Lowering(const ir::Graph& graph, const LoweringOptions& options, const SizeRules& decide,
+           const std::vector<bool>& refused)
       : graph_(graph),
         options_(options),
         names_(graph),
         layouts_(assign_layouts(graph_, options.layouts)),
+        partial_writes_(graph_, layouts_, options.targets, options.writable, refused),
         places_(place_in_cats(graph_, layouts_, options.targets)),
         windows_(graph_, layouts_),
         facts_(graph_, windows_, options.targets),
@@ -41,6 +45,21 @@ class Lowering {
         buffer_of_(graph_.value_limit(), -1) {
     facts_.decide = decide;
     align_parts();
+    for (const auto& [value, place] : partial_writes_.places()) {
+      facts_.let_stand_alone(value);
+      // A caller's tensor lies where it likes.
+      windows_.set_alignment(value, ir::byte_size(value->type->dtype));
+    }
+  }
+
+  /// Decides what is computed together, and in which order. False: an input would be written too early, which
+  /// `refused` holds now.
+  bool form(std::vector<bool>& refused) {
+    units_ = form_units(graph_, facts_, options_.fuse);
+    if (options_.fuse) recompute_shared(graph_, units_, facts_);
+    const std::vector<uint32_t> wrong = partial_writes_.misordered(graph_, units_);
+    for (const uint32_t input : wrong) refused[input] = true;
+    return wrong.empty();
   }
 
   /// Without memory and regions.
@@ -51,14 +70,12 @@ class Lowering {
       plan_.buffers.back().index = k;
     }
     claim_outputs();
-    std::vector<Unit> units = form_units(graph_, facts_, options_.fuse);
-    if (options_.fuse) recompute_shared(graph_, units, facts_);
-    in_place_.set_units(units, facts_);
-    for (size_t u = 0; u < units.size(); ++u) {
-      if (units[u].call)
-        add_call(units[u].call);
+    in_place_.set_units(units_, facts_);
+    for (size_t u = 0; u < units_.size(); ++u) {
+      if (units_[u].call)
+        add_call(units_[u].call);
       else
-        add_group(*units[u].group, u);
+        add_group(*units_[u].group, u);
     }
     finish_outputs();
     for (const ir::Mutation& mutation : graph_.mutations()) {
@@ -93,9 +110,26 @@ class Lowering {
   /// Memory of a value that lies in a cat's.
   int32_t add_part(const Value* base, const Place& place) {
     const auto whole = static_cast<int32_t>(memory_of(place.whole));
-    const int32_t buffer = add_buffer(BufferKind::part, base, windows_.storage(base));
+    return add_part_of(whole, base, windows_.storage(base), place.offset);
+  }
+
+  /// Memory of a value that lies in a graph input's.
+  int32_t add_in_input(const Value* base, const PartialWrites::Place& place) {
+    const auto [whole, is_new] = written_inputs_.try_emplace(place.input, -1);
+    if (is_new) {
+      const Value* input = graph_.inputs()[place.input].value;
+      whole->second = add_buffer(BufferKind::mutated, input, windows_.storage(input));
+      plan_.buffers.back().index = place.input;
+    }
+    if (place.is_whole) return whole->second;
+    return add_part_of(whole->second, base, windows_.storage(base), place.offset);
+  }
+
+  /// \param offset  elements from the first of `whole`.
+  int32_t add_part_of(int32_t whole, const Value* part, Sizes strides, Size offset) {
+    const int32_t buffer = add_buffer(BufferKind::part, part, std::move(strides));
     plan_.buffers.back().part_of = whole;
-    plan_.buffers.back().offset = place.offset * ir::byte_size(base->type->dtype);
+    plan_.buffers.back().offset = offset * ir::byte_size(part->type->dtype);
     return buffer;
   }
 
@@ -151,6 +185,10 @@ class Lowering {
       add_kernel(build_copy(whole, whole, options_.targets, windows_.rules()), {node});
       return static_cast<uint32_t>(buffer_of_[base->id]);
     }
+    if (const PartialWrites::Place* place = partial_writes_.find(base)) {
+      const int32_t lies = add_in_input(base, *place);
+      return static_cast<uint32_t>(buffer_of_[base->id] = lies);
+    }
     if (const Place* place = place_of(base)) {
       const int32_t part = add_part(base, *place);
       return static_cast<uint32_t>(buffer_of_[base->id] = part);
@@ -183,6 +221,7 @@ class Lowering {
       return;
     }
     if (ir::info(node->op).kind == OpKind::Update) return add_update(node);
+    if (partial_writes_.find(&node->results[0])) return add_partial_write(node);
     if (node->op == Op::cat) return add_cat(node);
     if (ir::info(node->op).kind == OpKind::Scan) return add_kernel(build_scan(node, facts_), group.nodes);
     KernelDraft draft = build_kernel(group, facts_);
@@ -220,6 +259,21 @@ class Lowering {
     }
   }
 
+  /// Operand 0 of a slice_scatter lies where the result does.
+  void add_partial_write(const Node* node) {
+    const Value *result = &node->results[0], *source = node->operands[1];
+    memory_of(result);
+    const PartialWrites::Place* place = partial_writes_.find(windows_.base(source));
+    if ((place && place->part_of == node) || is_empty(source->type->sizes.symbolic())) return;
+    const auto dim = static_cast<size_t>(node->int_attr("dim"));
+    Sizes strides = windows_.storage(result);
+    const Size offset = node->size_attr("start") * strides[dim];
+    strides[dim] = strides[dim] * node->size_attr("step");
+    const int32_t part = add_part_of(static_cast<int32_t>(memory_of(result)), source, strides, offset);
+    const Window to{result, list_of(source->type->sizes), std::move(strides), 0};
+    add_copy(windows_.of(source), to, static_cast<uint32_t>(part), node);
+  }
+
   /// Few rows are written of the gradient of a large table: fresh memory is zeros already, and what is not written
   /// need not even be there.
   bool comes_zeroed(const Value* result, const Window& from) {
@@ -236,11 +290,15 @@ class Lowering {
   void add_update(const Node* node) {
     const Value* result = &node->results[0];
     const Window& from = windows_.of(node->operands[0]);
-    if (!comes_zeroed(result, from))
+    const bool is_there = partial_writes_.find(result);
+    if (!is_there && !comes_zeroed(result, from))
       add_kernel(
           build_copy(from, {result, from.sizes, windows_.storage(result), 0}, options_.targets, windows_.rules()),
           {node});
-    if (!is_empty(node->operands[1]->type->sizes.symbolic())) add_kernel(build_update(node, facts_), {node});
+    if (is_empty(node->operands[1]->type->sizes.symbolic())) return;
+    // A GPU that is given an index out of range fails for good, as in eager.
+    if (is_there && !facts_.target(node).is_gpu()) add_kernel(build_update_checks(node, facts_), {node});
+    add_kernel(build_update(node, facts_), {node});
   }
 
   void add_kernel(KernelDraft draft, const std::vector<const Node*>& fused) {
@@ -359,20 +417,24 @@ class Lowering {
     const Sizes sizes = list_of(type.sizes);
     const int32_t buffer = add_buffer(kind, value, strides);
     if (!is_empty(sizes)) {
-      const Window from = windows_.of(value);
-      KernelDraft draft = build_copy(from, {value, sizes, strides, 0}, options_.targets, windows_.rules());
-      // The copy's own memory is the parameter that it writes; `value` itself may be the input that it reads.
-      std::vector<uint32_t> memory;
-      for (size_t k = 0; k < draft.parameters.size(); ++k) {
-        const bool stores = draft.kernel->buffers[k].access == Access::out;
-        memory.push_back(stores ? static_cast<uint32_t>(buffer) : memory_of(from.base));
-      }
-      for (KernelDraft::Parameter& parameter : draft.parameters) parameter.value = from.base;
-      add_kernel(std::move(draft), {value->def});
-      plan_.steps.back().kernel.buffers = std::move(memory);
+      add_copy(windows_.of(value), {value, sizes, strides, 0}, static_cast<uint32_t>(buffer), value->def);
       plan_.steps.back().kernel.fused = {"copy of " + std::string(names_(value))};
     }
     return {static_cast<uint32_t>(buffer), type.dtype, sizes, strides, 0};
+  }
+
+  /// Copies into `buffer`, which is laid out as `to` is.
+  void add_copy(const Window& from, const Window& to, uint32_t buffer, const Node* node) {
+    KernelDraft draft = build_copy(from, to, options_.targets, windows_.rules());
+    // The copy's own memory is the parameter that it writes; a value may be the input that it reads.
+    std::vector<uint32_t> memory;
+    for (size_t k = 0; k < draft.parameters.size(); ++k) {
+      const bool stores = draft.kernel->buffers[k].access == Access::out;
+      memory.push_back(stores ? buffer : memory_of(from.base));
+    }
+    for (KernelDraft::Parameter& parameter : draft.parameters) parameter.value = from.base;
+    add_kernel(std::move(draft), {node});
+    plan_.steps.back().kernel.buffers = std::move(memory);
   }
 
   void finish_outputs() {
@@ -392,16 +454,32 @@ class Lowering {
   const LoweringOptions& options_;
   const ir::ValueNames names_;
   Layouts layouts_;
+  PartialWrites partial_writes_;
   const std::vector<Place> places_;
   Windows windows_;
   Facts facts_;
   InPlace in_place_;
+  std::vector<Unit> units_;
   PlanOf<Size> plan_;
-  std::vector<int32_t> buffer_of_;  ///< Plan buffer of each base value.
-  std::vector<int32_t> output_of_;  ///< Graph output that a value's own memory serves.
+  std::vector<int32_t> buffer_of_;                        ///< Plan buffer of each base value.
+  std::unordered_map<uint32_t, int32_t> written_inputs_;  ///< Plan buffer of kind `mutated`, by graph input.
+  std::vector<int32_t> output_of_;                        ///< Graph output that a value's own memory serves.
   std::unordered_map<Hash128, uint32_t> kernels_;
   std::vector<uint32_t> cats_;  ///< By step: the cat of which it copies an operand, by number from 1; 0: none.
 };
+
+struct Lowered {
+  PlanOf<Size> plan;
+  std::vector<uint32_t> cats;
+};
+
+Lowered lower_in_order(const ir::Graph& graph, const LoweringOptions& options, const SizeRules& decide) {
+  std::vector<bool> refused(graph.inputs().size());
+  for (;;) {
+    Lowering lowering(graph, options, decide, refused);
+    if (lowering.form(refused)) return {lowering.run(), lowering.cats()};
+  }
+}
 
 }  // namespace
 
@@ -409,12 +487,12 @@ Plan lower(const ir::Graph& graph, const LoweringOptions& options) {
   const ir::ShapeEnv* symbols = graph.find_shape_env();
   if (symbols && symbols->table().symbol_count() > 0)
     throw UserError("a plan is of sizes that are numbers: see loops/symbolic_plan.h, ir/instantiate.h");
-  Lowering lowering(graph, options, graph.prove());
-  Plan plan = convert_plan<int64_t>(lowering.run(), [](Size size) { return size.constant(); });
+  Lowered lowered = lower_in_order(graph, options, graph.prove());
+  Plan plan = convert_plan<int64_t>(std::move(lowered.plan), [](Size size) { return size.constant(); });
   for (PlanBuffer& buffer : plan.buffers)
     buffer.bytes = span_of(buffer.sizes, buffer.strides) * ir::byte_size(buffer.dtype);
   plan_memory(plan, options.reuse_memory);
-  form_regions(plan, lowering.cats());
+  form_regions(plan, lowered.cats);
   return plan;
 }
 
@@ -470,9 +548,8 @@ SymbolicPlan lower_symbolic(ir::Graph& graph, const LoweringOptions& options) {
   ir::ShapeEnv& env = graph.shape_env();
   decide_what_is_broadcast(graph);
   simplify_types(graph);
-  Lowering lowering(graph, options, graph.decide("loops"));
-  PlanOf<Size> plan = lowering.run();
-  return SymbolicPlan(std::move(plan), lowering.cats(), env, options.reuse_memory);
+  Lowered lowered = lower_in_order(graph, options, graph.decide("loops"));
+  return SymbolicPlan(std::move(lowered.plan), std::move(lowered.cats), env, options.reuse_memory);
 }
 
 }  // namespace braze::loops

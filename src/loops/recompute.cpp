@@ -86,7 +86,8 @@ class Shared {
   std::unordered_set<const Value*> leaves_;
 };
 
-bool is_one_nest(const Group& group) {
+bool is_one_nest(const Group& group, const Facts& facts) {
+  if (facts.stands_alone(&group.nodes[0]->results[0])) return false;
   const OpKind kind = ir::info(group.nodes[0]->op).kind;
   return kind != OpKind::Concat && kind != OpKind::Scan && kind != OpKind::Update;
 }
@@ -131,7 +132,7 @@ void recompute_shared(const ir::Graph& graph, std::vector<Unit>& units, Facts& f
     readers.erase(std::ranges::unique(readers).begin(), readers.end());
     for (const size_t reader : readers) {
       Group& group = *units[reader].group;
-      if (!is_one_nest(group)) continue;
+      if (!is_one_nest(group, facts)) continue;
       Shared shared(*units[u].group, group, facts);
       if (shared.find()) reform(group, shared.nodes());
     }

@@ -34,9 +34,9 @@ bool contains(const Plan& plan, uint32_t outer, uint32_t inner) {
 
 bool share_memory(const Plan& plan, uint32_t first, uint32_t second) {
   if (contains(plan, first, second) || contains(plan, second, first)) return true;
-  // Two parts of a whole interleave but have no element in common.
+  // Two parts of a result interleave but have no element in common; those of an input may.
   const uint32_t first_root = root_of(plan, first), second_root = root_of(plan, second);
-  if (first_root == second_root) return false;
+  if (first_root == second_root) return is_input(plan.buffers[first_root].kind);
   first = first_root, second = second_root;
   const PlanBuffer &a = plan.buffers[first], &b = plan.buffers[second];
   // An input that is written to overlaps no other one (LoweringOptions::writable).

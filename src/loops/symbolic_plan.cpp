@@ -101,9 +101,11 @@ Plan SymbolicPlan::at(std::span<const int64_t> symbols) const {
     const Kernel& kernel = *plan.kernels[launch.kernel];
     launch.bytes_read = launch.bytes_written = 0;
     for (size_t k = 0; k < launch.buffers.size(); ++k) {
-      const int64_t bytes = plan.buffers[launch.buffers[k]].bytes;
+      const PlanBuffer& buffer = plan.buffers[launch.buffers[k]];
+      int64_t bytes = ir::byte_size(buffer.dtype);
+      for (const int64_t size : buffer.sizes) bytes *= size;
       (kernel.buffers[k].access == Access::in ? launch.bytes_read : launch.bytes_written) += bytes;
-      if (bytes == 0) launch.origins[k] = 0;  // nothing is read beyond it
+      if (buffer.bytes == 0) launch.origins[k] = 0;  // nothing is read beyond it
     }
   }
   plan_memory(plan, reuse_memory_);

@@ -5,6 +5,7 @@
 
 #include "loops/layout.h"
 #include "loops/memory.h"
+#include "runtime/inputs_apart.h"
 #include "runtime/program_impl.h"
 #include "support/error.h"
 
@@ -157,34 +158,7 @@ void Program::Impl::bind_inputs(const std::vector<at::Tensor>& example_arguments
     const auto& [members, written] = classes[input.alias_class];
     input.is_shared = members > 1 && written;
   }
-  writable = inputs_apart(example_arguments);
-}
-
-std::vector<bool> Program::Impl::inputs_apart(const std::vector<at::Tensor>& example_arguments) const {
-  struct Place {
-    const char *begin, *end;
-    size_t input;
-  };
-  std::vector<bool> apart(inputs.size());
-  std::vector<Place> places;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const BoundInput& input = inputs[i];
-    const at::Tensor* example = nullptr;
-    if (input.bound)
-      example = &trace.bound.at(i);
-    else if (input.argument < example_arguments.size())
-      example = &example_arguments[input.argument];
-    if (!example || !example->has_storage() || input.expected.device.is_meta()) continue;
-    const char* begin = static_cast<const char*>(example->const_data_ptr());
-    apart[i] = true;
-    if (input.expected.numel > 0) places.push_back({begin, begin + input.span, i});
-  }
-  std::ranges::sort(places, {}, &Place::begin);
-  for (size_t k = 1, widest = 0; k < places.size(); ++k) {
-    if (places[k].begin < places[widest].end) apart[places[k].input] = apart[places[widest].input] = false;
-    if (places[k].end > places[widest].end) widest = k;
-  }
-  return apart;
+  writable = inputs_apart(trace, example_arguments);
 }
 
 void Program::Impl::bind_buffers() {

@@ -5,6 +5,7 @@
 #include "compile/driver.h"
 #include "ir/clone.h"
 #include "loops/symbolic_plan.h"
+#include "runtime/inputs_apart.h"
 
 namespace braze::runtime {
 
@@ -26,7 +27,7 @@ std::shared_ptr<Program> ProgramFamily::make(std::span<const int64_t> symbols,
                                              const ProgramOptions& options) const {
   const PhaseTimes times = compiled_ == 0 ? source_.times : PhaseTimes();
   try {
-    if (const driver::SymbolicArtifact* artifact = artifact_for(symbols, times))
+    if (const driver::SymbolicArtifact* artifact = artifact_for(symbols, options, times))
       return Program::compile_at(source_.at(symbols), *artifact, symbols, options);
   } catch (const loops::NotSymbolic& error) {
     if (not_symbolic_.empty()) not_symbolic_ = error.what();
@@ -39,6 +40,7 @@ std::shared_ptr<Program> ProgramFamily::make(std::span<const int64_t> symbols,
 }
 
 const driver::SymbolicArtifact* ProgramFamily::artifact_for(std::span<const int64_t> symbols,
+                                                            const ProgramOptions& options,
                                                             const PhaseTimes& times) const {
   if (!not_symbolic_.empty()) return nullptr;
   for (const auto& artifact : artifacts_)
@@ -46,7 +48,8 @@ const driver::SymbolicArtifact* ProgramFamily::artifact_for(std::span<const int6
   if (artifacts_.size() == most_artifacts) return nullptr;
   // A copy: guards that lowering adds are of this artifact, not of the trace.
   const std::unique_ptr<ir::Graph> graph = ir::clone(*source_.trace.graph, symbols);
-  auto artifact = Program::compile_symbolic(*graph, source_.options, {}, times);
+  auto artifact = Program::compile_symbolic(*graph, source_.options,
+                                            inputs_apart(source_.trace, options.example_arguments), times);
   ++compiled_;
   if (artifact->plan.refuses(symbols)) throw loops::NotSymbolic("its guards do not hold for its own example");
   artifacts_.push_back(std::move(artifact));

@@ -41,7 +41,8 @@ class ProgramFamily {
   // By one thread at a time: what BySizes makes. They alone use what follows it.
   std::shared_ptr<Program> make(std::span<const int64_t> symbols, const ProgramOptions& options) const;
   /// Right for these values; made now if none is and there may be another. Null: none. Throws loops::NotSymbolic.
-  const driver::SymbolicArtifact* artifact_for(std::span<const int64_t> symbols, const PhaseTimes& times) const;
+  const driver::SymbolicArtifact* artifact_for(std::span<const int64_t> symbols, const ProgramOptions& options,
+                                               const PhaseTimes& times) const;
 
   const FamilyTrace source_;
   mutable BySizes<Program> programs_;

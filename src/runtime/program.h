@@ -108,7 +108,8 @@ class Program {
 
   /// Runs the program on one tensor per graph argument, in order. Returns one tensor per OutputRecipe.
   /// The caller has checked the arguments (check_arguments).
-  /// Throws UserError (index kind) when an index was out of range, before any input was written; on a GPU a later
+  /// Throws UserError (index kind) when an index was out of range, before any input was written that
+  /// eager had not written; on a GPU a later
   /// call throws LateError.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& arguments) const;
   /// The same without vectors: `arguments` points to argument_count() tensors, `results` to room for

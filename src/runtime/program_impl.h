@@ -189,8 +189,6 @@ class Program::Impl {
 
  private:
   driver::Options compile_options(driver::Convolutions convolutions) const;
-  /// Of each input, that it overlapped no other one while tracing.
-  std::vector<bool> inputs_apart(const std::vector<at::Tensor>& example_arguments) const;
   void bind();
   void bind_inputs(const std::vector<at::Tensor>& example_arguments);
   void bind_buffers();

@@ -233,3 +233,24 @@ def test_composites_that_read_data_by_its_pointer():
         torch.testing.assert_close(
             program(logits, targets, *lengths), F.ctc_loss(logits, targets, *lengths, reduction=reduction)
         )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda c, i, k: c.index_copy(0, i, k),
+        lambda c, i, k: c.index_add(0, i, k, alpha=2),
+        lambda c, i, k: c.index_fill(0, i, 2.0) + k.sum(),
+        lambda c, i, k: c.put(i, k[:, 0]),
+        lambda c, i, k: c.masked_scatter(c > 0, k.repeat(9, 1)),
+        lambda c, i, k: c[:, 0].index_copy(0, i, k[:, 1]),
+    ],
+)
+def test_updates_of_any_size_are_kernels(function):
+    compiled = braze.compile(function, dynamic=True)
+    for rows, count in ((6, 2), (7, 3), (9, 4), (8, 5), (30, 7)):
+        arguments = torch.randn(rows, 3), torch.randperm(rows)[:count], torch.randn(count, 3)
+        torch.testing.assert_close(compiled(*arguments), function(*arguments))
+    for program in compiled.programs():
+        assert library_calls(program) == []
+    assert compiled.counts()["captured"] == 1

@@ -35,5 +35,7 @@ KernelDraft build_scan(const ir::Node* scan, const Facts& facts);
 
 /// The updates of a scatter or index_put, into a result that holds operand 0 already.
 KernelDraft build_update(const ir::Node* update, const Facts& facts);
+/// Only whether all its places exist, on a CPU: for a result whose memory must stay as it is where they do not.
+KernelDraft build_update_checks(const ir::Node* update, const Facts& facts);
 
 }  // namespace braze::loops

@@ -38,8 +38,7 @@ UpdateBuilder::UpdateBuilder(const ir::Node* node, const Facts& facts)
 KernelDraft UpdateBuilder::build() {
   to_buffer_ = add_buffer(result_, Access::inout);
   source_ = add_buffer(facts_.windows.base(node_.operands[1]), Access::in);
-  for (size_t k = 2; k < node_.operands.size(); ++k)
-    indices_.push_back(add_buffer(facts_.windows.base(node_.operands[k]), Access::in));
+  add_indices();
   build_loops();
   drop_unused_symbols(kernel_, draft_.symbols);
   const int64_t updates = facts_.elements(node_.operands[1]), bytes = ir::byte_size(result_->type->dtype);
@@ -49,6 +48,29 @@ KernelDraft UpdateBuilder::build() {
     const Value* index = node_.operands[k];
     draft_.bytes_read += facts_.elements(index) * ir::byte_size(index->type->dtype);
   }
+  return std::move(draft_);
+}
+
+void UpdateBuilder::add_indices() {
+  for (size_t k = 2; k < node_.operands.size(); ++k)
+    indices_.push_back(add_buffer(facts_.windows.base(node_.operands[k]), Access::in));
+}
+
+KernelDraft UpdateBuilder::build_checks() {
+  only_checks_ = true;
+  add_indices();
+  // An index is looked at once, however many updates it is of.
+  std::vector<bool> counts(sizes_.size());
+  for (size_t k = 2; k < node_.operands.size(); ++k) {
+    const Window& window = facts_.windows.of(node_.operands[k]);
+    const size_t end = node_.op == Op::scatter ? sizes_.size() : first_ + index_rank_;
+    for (size_t own = 0; own < window.sizes.size(); ++own)
+      if (window.strides[own] != 0) counts[end - window.sizes.size() + own] = true;
+  }
+  for (size_t k = 0; k < sizes_.size(); ++k)
+    if (!counts[k]) sizes_[k] = 1;
+  build_loops();
+  drop_unused_symbols(kernel_, draft_.symbols);
   return std::move(draft_);
 }
 
@@ -95,6 +117,7 @@ void UpdateBuilder::emit_update(Block& block, std::optional<AtomicOp> atomic) {
   Affine place;
   for (size_t which = 0; which < indexed_; ++which)
     extents_.add(place, to_[first_ + which], checked_index(builder, which));
+  if (only_checks_) return;
   for (size_t k = 0; k < sizes_.size(); ++k) {
     if (collides(k)) continue;
     const size_t own = k < first_ ? k : k - index_rank_ + indexed_;
@@ -120,6 +143,10 @@ void UpdateBuilder::emit_update(Block& block, std::optional<AtomicOp> atomic) {
 
 KernelDraft build_update(const ir::Node* update, const Facts& facts) {
   return (facts.target(update).is_gpu() ? make_gpu_update : make_cpu_update)(update, facts)->build();
+}
+
+KernelDraft build_update_checks(const ir::Node* update, const Facts& facts) {
+  return make_cpu_update(update, facts)->build_checks();
 }
 
 }  // namespace braze::loops

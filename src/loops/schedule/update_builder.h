@@ -18,6 +18,8 @@ class UpdateBuilder {
   UpdateBuilder(const ir::Node* node, const Facts& facts);
   virtual ~UpdateBuilder() = default;
   KernelDraft build();
+  /// Only finds out whether all places exist.
+  KernelDraft build_checks();
 
  protected:
   /// Sets the places of all dimensions of the updates, and calls emit_update() with the innermost block.
@@ -39,8 +41,10 @@ class UpdateBuilder {
   Extents extents_{kernel_, draft_.symbols, facts_.rules()};
   BufferId to_buffer_ = none, source_ = none;
   std::vector<BufferId> indices_;
+  bool only_checks_ = false;
 
  private:
+  void add_indices();
   BufferId add_buffer(const ir::Value* base, Access access);
   Affine read_place(const Window& window, size_t to);
   ValueId checked_index(Builder& builder, size_t which);
