@@ -60,6 +60,7 @@ class Former {
       place(node, position);
     });
     if (fuse_) join_siblings();
+    put_behind_readers();
     return ordered();
   }
 
@@ -294,6 +295,16 @@ class Former {
       }
     }
     return nullptr;
+  }
+
+  void put_behind_readers() {
+    for (const auto& [write, read] : facts_.follows_readers())
+      for (const Node* reader : facts_.consumers(read)) {
+        const uint32_t first = owner_[reader->id], second = owner_[write->id];
+        if (first == none_unit || first == second || facts_.stands_alone(&reader->results[0])) continue;
+        const uint32_t members[] = {first, second};
+        if (!order_.needs_directly(first, second) && order_.can_merge(members, {})) order_.need(second, first);
+      }
   }
 
   /// In program order of each unit's last node, as far as dependencies allow.

@@ -118,6 +118,11 @@ class Facts {
   /// The result lies in memory that a kernel of its own alone writes to (loops/partial_writes.h).
   bool stands_alone(const ir::Value* result) const { return alone_[result->id]; }
   void let_stand_alone(const ir::Value* result) { alone_[result->id] = true; }
+  /// It writes over `read`: after whoever reads that, where it may.
+  void let_follow_readers(const ir::Node* write, const ir::Value* read) {
+    follows_readers_.emplace_back(write, read);
+  }
+  const auto& follows_readers() const { return follows_readers_; }
   /// Nodes that read `value`, itself or through views.
   const std::vector<const ir::Node*>& consumers(const ir::Value* value) const { return consumers_[value->id]; }
   /// `reader` computes `value` itself.
@@ -130,6 +135,7 @@ class Facts {
  private:
   std::vector<std::vector<const ir::Node*>> consumers_;
   std::vector<bool> escapes_, alone_;
+  std::vector<std::pair<const ir::Node*, const ir::Value*>> follows_readers_;
   std::vector<uint8_t> free_;  ///< Number of ops that recompute it, 0: not free.
   mutable std::unordered_map<const ir::Type*, int64_t> elements_;  ///< Of types whose sizes are expressions.
 };

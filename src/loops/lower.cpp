@@ -47,6 +47,7 @@ class Lowering {
     align_parts();
     for (const auto& [value, place] : partial_writes_.places()) {
       facts_.let_stand_alone(value);
+      if (place.replaces_read) facts_.let_follow_readers(value->def, graph_.inputs()[place.input].value);
       // A caller's tensor lies where it likes.
       windows_.set_alignment(value, ir::byte_size(value->type->dtype));
     }
@@ -57,7 +58,7 @@ class Lowering {
   bool form(std::vector<bool>& refused) {
     units_ = form_units(graph_, facts_, options_.fuse);
     if (options_.fuse) recompute_shared(graph_, units_, facts_);
-    const std::vector<uint32_t> wrong = partial_writes_.misordered(graph_, units_);
+    const std::vector<uint32_t> wrong = partial_writes_.misordered(graph_, windows_, units_);
     for (const uint32_t input : wrong) refused[input] = true;
     return wrong.empty();
   }

@@ -1,6 +1,7 @@
 #include "loops/partial_writes.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "loops/in_place.h"
 
@@ -45,6 +46,8 @@ class Finder {
 
   bool find(const Value* result) { return claim(result, whole_) && nobody_sees_too_much(); }
   const std::vector<Claim>& claims() const { return claims_; }
+  /// Somebody else reads what was there before.
+  bool replaces_read() const { return replaces_read_; }
 
  private:
   const Claim* claim_of(const Value* value) const {
@@ -127,7 +130,7 @@ class Finder {
   }
 
   /// Whether all who read the input, or a claimed value, still find what they are to read.
-  bool nobody_sees_too_much() const {
+  bool nobody_sees_too_much() {
     const auto is_next = [&](const Node* reader, const Value* value) {
       if (!claim_of(&reader->results[0])) return false;
       const Claim* claimed = claim_of(value);
@@ -141,7 +144,12 @@ class Finder {
     const auto all_next = [&](const Value* value) {
       return std::ranges::all_of(facts_.consumers(value), [&](const Node* node) { return is_next(node, value); });
     };
-    if (facts_.escapes(input_) || !all_next(input_)) return false;
+    if (facts_.escapes(input_)) return false;
+    for (const Node* reader : facts_.consumers(input_)) {
+      if (is_next(reader, input_)) continue;
+      if (claim_of(&reader->results[0])) return false;  // reads it as it writes it
+      replaces_read_ = true;
+    }
     return std::ranges::all_of(claims_, [&](const Claim& claimed) {
       const bool is_last = &claimed == &claims_.back();
       if (!is_last && facts_.escapes(claimed.value)) return false;
@@ -154,6 +162,7 @@ class Finder {
   Window whole_;
   std::vector<Claim> claims_;   ///< In program order.
   std::vector<Window> writes_;  ///< Likewise: what is stored.
+  bool replaces_read_ = false;
 };
 
 }  // namespace
@@ -184,7 +193,7 @@ PartialWrites::PartialWrites(const ir::Graph& graph, Layouts& layouts, const Tar
       layouts.set(claim.value, claim.memory.strides);
       places_[claim.value] = {mutation->input,
                               windows.rules().equal(claim.value->type->symbolic_numel(), type.symbolic_numel()),
-                              claim.memory.offset, claim.part_of};
+                              claim.memory.offset, finder.replaces_read(), claim.part_of};
     }
   }
 }
@@ -194,22 +203,30 @@ const PartialWrites::Place* PartialWrites::find(const Value* base) const {
   return found == places_.end() ? nullptr : &found->second;
 }
 
-std::vector<uint32_t> PartialWrites::misordered(const ir::Graph& graph, const std::vector<Unit>& units) const {
+std::vector<uint32_t> PartialWrites::misordered(const ir::Graph& graph, const Windows& windows,
+                                                const std::vector<Unit>& units) const {
   std::vector<uint32_t> wrong;
   if (places_.empty()) return wrong;
   std::unordered_map<const Node*, size_t> position;
   ir::for_each_node(graph, [&](const Node* node) { position.emplace(node, position.size()); });
-  // From behind: where in the program the first stands of what can fail in later units.
-  size_t first_failure = ~size_t{0};
+  // From behind: what later units read, and where in the program the first of their nodes stands that can fail.
+  constexpr size_t none_fails = ~size_t{0};
+  size_t first_failure = none_fails;
+  std::unordered_set<const Value*> read;
+  const auto pass = [&](const Node* node) {
+    const Place* place = find(&node->results[0]);
+    if (place) {
+      const Value* input = graph.inputs()[place->input].value;
+      const bool is_early = place->replaces_read ? first_failure != none_fails || read.contains(input)
+                                                 : position.at(node) > first_failure;
+      if (is_early) wrong.push_back(place->input);
+    }
+    if (can_fail(*node)) first_failure = std::min(first_failure, position.at(node));
+    for (size_t k = place ? 1 : 0; k < node->operands.size(); ++k) read.insert(windows.base(node->operands[k]));
+  };
   for (size_t u = units.size(); u-- > 0;) {
-    const Unit& unit = units[u];
-    if (unit.group)
-      if (const Place* place = find(&unit.group->nodes[0]->results[0]))
-        if (position.at(unit.group->nodes[0]) > first_failure) wrong.push_back(place->input);
-    if (unit.call) first_failure = std::min(first_failure, position.at(unit.call));
-    if (unit.group)
-      for (const Node* node : unit.group->nodes)
-        if (can_fail(*node)) first_failure = std::min(first_failure, position.at(node));
+    if (units[u].call) pass(units[u].call);
+    if (units[u].group) std::ranges::for_each(units[u].group->nodes, pass);
   }
   return wrong;
 }

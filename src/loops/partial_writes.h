@@ -8,9 +8,10 @@
 // What is written is the value of a mutation: `slice_scatter`s and updates (scatter, index_put) one on another,
 // down to the input, and what they put into it may be such a chain itself, down to the part that it goes into.
 //
-// The contents from before must be nobody else's: then it does not matter when the write takes place, as long as
-// what eager computes before it, and could fail, is computed before it. (What fails after it leaves the input
-// written, as in eager; when the call then runs natively, the write is done again.)
+// Where nobody else reads the contents from before, it does not matter when the write takes place, as long as what
+// eager computes before it, and could fail, is computed before it. (What fails after it leaves the input written,
+// as in eager; when the call then runs natively, the write is done again.) Where they are read, as by `c[i] += x`,
+// the write comes after all who read them, and after all that can fail.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,7 @@ class PartialWrites {
     uint32_t input = 0;                 ///< Number of the graph input.
     bool is_whole = false;              ///< It is what all of the input becomes.
     Size offset = 0;                    ///< Elements from the input's first.
+    bool replaces_read = false;         ///< Somebody reads what was there before.
     const ir::Node* part_of = nullptr;  ///< The write that would put it where it lies; may be null.
   };
 
@@ -41,8 +43,9 @@ class PartialWrites {
   /// Where the result of a base value lies; null: in memory of its own.
   const Place* find(const ir::Value* base) const;
   const std::unordered_map<const ir::Value*, Place>& places() const { return places_; }
-  /// The graph inputs that would be written before something that eager computes earlier, and that can fail.
-  std::vector<uint32_t> misordered(const ir::Graph& graph, const std::vector<Unit>& units) const;
+  /// The graph inputs that would be written too early, were the units run in their order.
+  std::vector<uint32_t> misordered(const ir::Graph& graph, const Windows& windows,
+                                   const std::vector<Unit>& units) const;
 
  private:
   std::unordered_map<const ir::Value*, Place> places_;

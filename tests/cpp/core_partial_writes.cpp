@@ -65,6 +65,25 @@ TEST_CASE("a part of an input is written where it lies") {
          return %3)",
       // places from tensors
       "%0 = index_put %c, %k, %i, dims=[1] combine=\"set\" : f32[8,64,16]\n mutate %c, %0\n return",
+      // with what it is computed from
+      R"(%0 = slice %c, dim=1 start=5 step=1 : f32[8,2,16]{1024,16,1}
+         %1 = add %0, %k : f32[8,2,16]
+         %2 = slice_scatter %c, %1, dim=1 start=5 step=1 : f32[8,64,16]
+         mutate %c, %2
+         return)",
+      // after all who read it
+      R"(%0 = sum %c, dims=[0,1] keepdim=false : f32[16]
+         %1 = slice_scatter %c, %k, dim=1 start=5 step=1 : f32[8,64,16]
+         mutate %c, %1
+         return %0)",
+      // a part that was taken before the part was written
+      R"(%0 = slice_scatter %c, %k, dim=1 start=5 step=1 : f32[8,64,16]
+         %1 = slice %c, dim=1 start=4 step=1 : f32[8,4,16]{1024,16,1}
+         %2 = exp %k : f32[8,2,16]
+         %3 = slice_scatter %1, %2, dim=1 start=0 step=1 : f32[8,4,16]{1024,16,1}
+         %4 = slice_scatter %0, %3, dim=1 start=4 step=1 : f32[8,64,16]
+         mutate %c, %4
+         return)",
       // whatever fails afterwards
       R"(%0 = slice_scatter %c, %k, dim=1 start=5 step=1 : f32[8,64,16]
          %1 = index_select %m, %i, dim=0 : f32[2,16]
@@ -72,19 +91,27 @@ TEST_CASE("a part of an input is written where it lies") {
          return %1)",
   };
   for (const char* body : bodies) {
-    CAPTURE(body);
+    CAPTURE(std::string(body));
     CHECK(is_in_place(lowered(body)));
   }
 }
 
 TEST_CASE("old contents that somebody needs are not written over") {
   const char* bodies[] = {
-      // read
-      R"(%0 = slice %c, dim=1 start=0 step=1 : f32[8,2,16]{1024,16,1}
-         %1 = exp %0 : f32[8,2,16]
-         %2 = slice_scatter %c, %k, dim=1 start=5 step=1 : f32[8,64,16]
+      // read later
+      R"(%0 = slice_scatter %c, %k, dim=1 start=5 step=1 : f32[8,64,16]
+         %1 = sum %0, dims=[0,1] keepdim=false : f32[16]
+         %2 = slice %c, dim=1 start=0 step=1 : f32[8,2,16]{1024,16,1}
+         %3 = add %2, %1 : f32[8,2,16]
+         mutate %c, %0
+         return %3)",
+      // read, and something fails afterwards
+      R"(%0 = slice %c, dim=1 start=5 step=1 : f32[8,2,16]{1024,16,1}
+         %1 = add %0, %k : f32[8,2,16]
+         %2 = slice_scatter %c, %1, dim=1 start=5 step=1 : f32[8,64,16]
+         %3 = index_select %m, %i, dim=0 : f32[2,16]
          mutate %c, %2
-         return %1)",
+         return %3)",
       // written elsewhere
       R"(%0 = slice %c, dim=1 start=0 step=1 : f32[8,63,16]{1024,16,1}
          %1 = slice_scatter %c, %0, dim=1 start=1 step=1 : f32[8,64,16]
@@ -96,14 +123,6 @@ TEST_CASE("old contents that somebody needs are not written over") {
          %2 = sum %0, dims=[1] keepdim=false : f32[8,16]
          mutate %c, %1
          return %2)",
-      // a part that was taken before the part was written
-      R"(%0 = slice_scatter %c, %k, dim=1 start=5 step=1 : f32[8,64,16]
-         %1 = slice %c, dim=1 start=4 step=1 : f32[8,4,16]{1024,16,1}
-         %2 = exp %k : f32[8,2,16]
-         %3 = slice_scatter %1, %2, dim=1 start=0 step=1 : f32[8,4,16]{1024,16,1}
-         %4 = slice_scatter %0, %3, dim=1 start=4 step=1 : f32[8,64,16]
-         mutate %c, %4
-         return)",
       // combined with what is there
       "%0 = index_put %c, %k, %i, dims=[1] combine=\"add\" : f32[8,64,16]\n mutate %c, %0\n return",
       // returned as it is
@@ -111,7 +130,7 @@ TEST_CASE("old contents that somebody needs are not written over") {
       "%0 = slice_scatter %c, %k, dim=1 start=5 step=1 : f32[8,64,16]\n mutate %c, %0\n return %c",
   };
   for (const char* body : bodies) {
-    CAPTURE(body);
+    CAPTURE(std::string(body));
     CHECK_FALSE(is_in_place(lowered(body)));
   }
 }

@@ -207,3 +207,46 @@ def test_a_part_of_a_buffer_is_written_in_training():
             one(x, at).backward()
         torch.testing.assert_close(ours.state_dict(), eager.state_dict())
         torch.testing.assert_close(ours.linear.weight.grad, eager.linear.weight.grad)
+
+
+def enqueue(c, x, at):
+    logits = x @ c.T
+    c[at : at + len(x)] = x
+    return logits.softmax(1)
+
+
+def moving_average(c, x, at):
+    c[at] = c[at] * 0.9 + x.mean(0) * 0.1
+    return x * 2
+
+
+def added(c, x, at):
+    c[at : at + len(x)] += x
+    return x.sum()
+
+
+def replaced(c, x, at):
+    old = c[at].clone()
+    c[at] = x[0]
+    return old * 2
+
+
+def moved_up(c, x, at):
+    c[1:] = c[:-1].clone()
+    c[0] = x[0]
+    return c[at]
+
+
+@pytest.mark.parametrize("dynamic", [None, True, False])
+@pytest.mark.parametrize("function", [enqueue, moving_average, added, replaced, moved_up])
+def test_what_was_there_is_read_as_well(function, dynamic):
+    compiled = braze.compile(function, dynamic=dynamic)
+    ours, eager = torch.ones(4096, 8), torch.ones(4096, 8)
+    for at in (0, 3, 6, 9, 12):
+        x = torch.randn(3, 8)
+        torch.testing.assert_close(compiled(ours, x, at), function(eager, x, at))
+        torch.testing.assert_close(ours, eager)
+    if function is not moved_up:
+        for program in compiled.programs():
+            assert any(buffer["kind"] == "mutated" for buffer in program.plan()["buffers"])
+            assert program.plan()["arena_bytes"] < 4096 * 32
