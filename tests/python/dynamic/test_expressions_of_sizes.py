@@ -475,7 +475,7 @@ def compiled_and_checked(expression, dynamic, sizes):
     function = eval(f"lambda x: (lambda n: (x + 1, {expression}))(x.shape[0])", dict(NAMES))
     compiled = braze.compile(function, dynamic=dynamic)
     for size in sizes:
-        x = torch.randn(size, 6, generator=torch.Generator().manual_seed(size))
+        x = torch.randn(size, 6, generator=torch.Generator(torch.get_default_device()).manual_seed(size))
         try:
             wanted = function(x)
         except (

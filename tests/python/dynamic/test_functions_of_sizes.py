@@ -112,7 +112,7 @@ def test_one_program_for_all_sizes(form, dynamic):
     function = FORMS[form]
     compiled = braze.compile(function, dynamic=dynamic)
     for size in SIZES:
-        x = torch.randn(size, 6, generator=torch.Generator().manual_seed(size))
+        x = torch.randn(size, 6, generator=torch.Generator(torch.get_default_device()).manual_seed(size))
         same(call(compiled, x), call(function, x))
     counts = compiled.counts()
     assert counts["native"] == 0

@@ -164,7 +164,7 @@ def test_threads():
     wrong = []
 
     def work(seed):
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator(torch.get_default_device()).manual_seed(seed)
         with torch.no_grad():
             for n in range(2, 31):
                 x = torch.randn(n, 8, generator=generator)

@@ -95,7 +95,7 @@ CASES = {
 
 def drawn(rows, k):
     """At least two of each that are found, so that no size is 0 or 1, and not all."""
-    x = torch.randn(rows, 15, generator=torch.Generator().manual_seed(k))
+    x = torch.randn(rows, 15, generator=torch.Generator(torch.get_default_device()).manual_seed(k))
     x[:3] = x[:3].abs() + 0.6
     x[:, :3] = torch.where(torch.arange(rows)[:, None] < 3, x[:, :3].abs(), x[:, :3])
     x[-1] = -x[-1].abs() - 0.6

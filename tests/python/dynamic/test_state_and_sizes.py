@@ -22,7 +22,9 @@ SIZES = (8, 12, 20, 7, 1, 0, 2, 8, 33)
 
 def tensors(*shapes):
     return [
-        lambda shape=shape: (torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape))),)
+        lambda shape=shape: (
+            torch.randn(shape, generator=torch.Generator(torch.get_default_device()).manual_seed(sum(shape))),
+        )
         for shape in shapes
     ]
 
@@ -144,7 +146,7 @@ def containers_across_a_break():
 # ---- forms of arguments
 def strided(n, kind):
     def make():
-        base = torch.randn(n * 4, 12, generator=torch.Generator().manual_seed(n))
+        base = torch.randn(n * 4, 12, generator=torch.Generator(torch.get_default_device()).manual_seed(n))
         forms = {
             "rows": lambda: base[:n, :6].contiguous(),
             "transposed": lambda: base.view(12, n * 4)[:6, :n].t(),
@@ -158,12 +160,12 @@ def strided(n, kind):
 
 
 def images(n, side, is_last):
-    x = torch.randn(n, 3, side, side, generator=torch.Generator().manual_seed(n + side))
+    x = torch.randn(n, 3, side, side, generator=torch.Generator(torch.get_default_device()).manual_seed(n + side))
     return lambda: ((x.to(memory_format=torch.channels_last) if is_last else x).clone(),)
 
 
 def convolved():
-    weight = torch.randn(4, 3, 3, 3, generator=torch.Generator().manual_seed(0))
+    weight = torch.randn(4, 3, 3, 3, generator=torch.Generator(torch.get_default_device()).manual_seed(0))
     return lambda x: (F.conv2d(x, weight, padding=1), x * 2, F.max_pool2d(x, 2))
 
 
