@@ -260,6 +260,7 @@ class FrameCapture : CapturedRun {
       else
         collect_slots(rebuilder, a, offset, results);
       take_effects(rebuilder, given_);
+      note_unset_variables(a.code()->co_nlocalsplus);
       hold_outputs(rebuilder, outcome_);
       outcome_.recipe = std::move(builder_).finish(results);
       outcome_.modes = modes_change();
@@ -303,7 +304,11 @@ class FrameCapture : CapturedRun {
       // stays as long as natively. All else is for those who look at a frame's variables from outside.
       const bool is_dead = is_local && !passed && !is_looked_at && !variables.liveness.is_live(offset, slot) &&
                            !costs_nothing(a.local(slot));
-      if (!a.local(slot)) continue;
+      if (!a.local(slot)) {
+        // It may be set where the segment runs again, which does nothing with it.
+        if (is_local && root_->change(slot) == RootFrame::Change::none) outcome_.slots[slot].kind = Kind::kept;
+        continue;
+      }
       if (is_dead)
         dead.push_back(slot);
       else if (is_local && passed.source && passed.source == own_sources_[slot])
@@ -320,6 +325,15 @@ class FrameCapture : CapturedRun {
     };
     while (std::erase_if(dead, revive) > 0) {
     }
+  }
+
+  void note_unset_variables(int locals) {
+    using Change = RootFrame::Change;
+    for (int slot = 0; slot < locals; ++slot)
+      if (const Change change = root_->change(slot); !own_sources_[slot] && change != Change::none)
+        unset_variables_.push_back({slot, change == Change::taken});
+    const auto is_drop = [](const guards::Guard& guard) { return guard.kind == guards::GuardKind::drops; };
+    dropped_ = unset_variables_.size() + static_cast<size_t>(std::ranges::count_if(guards_.guards(), is_drop));
   }
 
   /// What follows shows what the frame holds: a statement that raises, or a call of what asks for frames.
@@ -368,6 +382,8 @@ class FrameCapture : CapturedRun {
   void describe(Specialisation& made) {
     made.begins = place_in(run_.code(), begin_, Break::other, "");
     for (int k = 0; k < run_.depth(); ++k) made.empty_stack_slots.push_back(!run_.activation().stack_base()[k]);
+    made.unset_variables = unset_variables_;
+    made.dropped = dropped_;
     made.globals = run_.frame()->f_globals;
     made.builtins = run_.frame()->f_builtins;
     made.held.push_back(guards::Ref::borrow(made.globals));
@@ -385,6 +401,8 @@ class FrameCapture : CapturedRun {
   bool ends_at_many_ = false;
   bool raises_ = false;  ///< It ended before a `raise`.
   std::vector<int> breakpoints_;
+  std::vector<Specialisation::Unset> unset_variables_;
+  size_t dropped_ = 0;
   Outcome outcome_;
   std::optional<GivenUp> failure_;
 };

@@ -25,6 +25,7 @@
 #include "python/compile/value_reads.h"
 #include "python/errors.h"
 #include "python/guards/class_kind.h"
+#include "python/guards/drops.h"
 #include "python/guards/iterators.h"
 #include "python/guards/torch_values.h"
 #include "python/interpreter/evaluate.h"
@@ -48,7 +49,11 @@ bool fits_frame(const Specialisation& one, const FrameRun& run) {
   if (static_cast<size_t>(run.depth()) != one.empty_stack_slots.size()) return false;
   for (size_t k = 0; k < one.empty_stack_slots.size(); ++k)
     if (one.empty_stack_slots[k] != !stack[k]) return false;
-  return true;
+  const auto dropped = static_cast<Py_ssize_t>(one.dropped);
+  return std::ranges::all_of(one.unset_variables, [&](const Specialisation::Unset& variable) {
+    PyObject* value = run.frame()->localsplus[variable.slot];
+    return !value || (!variable.is_moved && guards::goes_unnoticed(value, dropped));
+  });
 }
 
 size_t count_programs(const CodeState& code) {

@@ -62,6 +62,13 @@ class Specialisation {
   Place begins;                       ///< Where in the source.
   size_t op_count = 0;
   std::vector<bool> empty_stack_slots = {};  ///< Segments of frames: what the operand stack's slots must be.
+  /// Likewise: a variable that was not set, and that the segment puts something into.
+  struct Unset {
+    int slot;
+    bool is_moved;  ///< It must not be set. Else what it holds must go unnoticed, before the segment ends.
+  };
+  std::vector<Unset> unset_variables = {};
+  size_t dropped = 0;                                ///< References to one object that the segment may let go of.
   PyObject *globals = nullptr, *builtins = nullptr;  ///< Of such a frame, held by `held`.
   std::vector<guards::Ref> held = {};
   guards::NumberReads numbers = {};  ///< Where symbols and floats that vary are among the values of the guards.

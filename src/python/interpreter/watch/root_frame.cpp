@@ -13,6 +13,7 @@ RootFrame::RootFrame(const Activation& a, std::vector<const guards::Source*> sou
       depth_(a.top - a.stack_base()) {
   own_.resize(static_cast<size_t>(a.code()->co_nlocalsplus + a.code()->co_stacksize));
   for (const guards::Source* source : own_) sources_.push_back({source});
+  changes_.resize(own_.size());
 }
 
 bool RootFrame::arrives(const Activation& a) {
@@ -36,6 +37,13 @@ Passed RootFrame::use(int slot) {
 
 void RootFrame::copy(int from, int to) {
   sources_[to] = sources_[from];
+  mark(to, Change::stored);
+}
+
+void RootFrame::take(int from, int to) {
+  copy(from, to);
+  sources_[from] = {};
+  mark(from, Change::taken);
 }
 
 void RootFrame::swap(int one, int other) {

@@ -4,7 +4,9 @@
 // carries to its end needs no guard, and may be another object on every later call.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -64,7 +66,19 @@ class RootFrame {
   /// An instruction exchanges what two slots hold.
   void swap(int one, int other);
   /// An instruction puts something else into `slot`.
-  void overwrite(int slot) { sources_[slot] = {}; }
+  void overwrite(int slot) {
+    sources_[slot] = {};
+    mark(slot, Change::stored);
+  }
+  /// An instruction moves slot `from` as it is into `to`, and empties it.
+  void take(int from, int to);
+  /// What instructions have done with a slot, if anything.
+  enum class Change : uint8_t {
+    none,
+    stored,  ///< Put something else into it, or emptied it.
+    taken,   ///< Moved what it held to another slot, and perhaps back.
+  };
+  Change change(int slot) const { return changes_[slot]; }
   /// An iterator gives what is passed on into `slot`.
   void give(int slot, Passed passed) { sources_[slot] = std::move(passed); }
   /// An instruction puts the items of a passed on tuple, if it has so many, into its slot and those above it, the
@@ -74,10 +88,13 @@ class RootFrame {
   bool has_used() const { return has_used_; }
 
  private:
+  void mark(int slot, Change change) { changes_[slot] = std::max(changes_[slot], change); }
+
   const Frame* frame_;
   int locals_;
   std::vector<Passed> sources_;             ///< By slot: of what it holds.
   std::vector<const guards::Source*> own_;  ///< By slot: of what it held at first.
+  std::vector<Change> changes_;             ///< By slot.
   uint64_t stop_;
   std::function<void(Activation&, int)> on_end_;
   uint64_t steps_ = 0, statement_ = 0, raised_ = 0;

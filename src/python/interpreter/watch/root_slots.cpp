@@ -36,10 +36,7 @@ bool RootSlots::consume(Activation& a, int opcode, int arg) {
   switch (local_use(opcode)) {
     case LocalUse::none: break;
     case LocalUse::copies: run_.root->copy(arg, top); return a.local(arg) || abandon("a variable that is not set");
-    case LocalUse::takes:
-      run_.root->copy(arg, top);
-      run_.root->overwrite(arg);
-      return true;
+    case LocalUse::takes: run_.root->take(arg, top); return true;
     case LocalUse::deletes:
       if (!drops(a, arg)) return false;
       run_.root->overwrite(arg);
