@@ -6,6 +6,7 @@ import contextlib
 import dis
 import enum
 import inspect
+import sys
 import types
 import weakref
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 
 _DEEPEST = 4  # Functions that call functions.
-# What a name stands for, for good or nearly so. Another function or class in its place is another program's.
+# What a name stands for, for good or nearly so: whether it still does is seen by which object that is.
 _STABLE = (
     types.FunctionType,
     types.BuiltinFunctionType,
@@ -31,6 +32,7 @@ _STABLE = (
 )
 # What can be told from another by what it says.
 _NUMBERS = (int, float, bool, complex, str, bytes, type(None))
+_PARTS = ("__defaults__", "__kwdefaults__", "__code__")
 _MISSING = object()
 _changing: set[str] = set()  # Names that were found changed: what reads them runs natively from now on.
 _WRITES = {"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR"}
@@ -63,9 +65,14 @@ def changed(reads: list[Read], values: list[Any]) -> str:
     for (reference, name, _), value in zip(reads, values, strict=True):
         holder = reference()
         if holder is not None and not _is_same(_now(holder, name), value):
-            _changing.add(name)
-            return name
+            told = _told(holder, name)
+            _changing.add(told)
+            return told
     return ""
+
+
+def _told(holder: Any, name: str) -> str:
+    return f"{holder.__qualname__}.{name}" if name in _PARTS else name
 
 
 def _reads(function: Any, depth: int) -> Iterator[Read]:
@@ -73,13 +80,43 @@ def _reads(function: Any, depth: int) -> Iterator[Read]:
     if not isinstance(function, types.FunctionType) or depth > _DEEPEST:
         return
     is_torchs = _is_torchs(function.__globals__.get("__name__", ""))
+    if not is_torchs:
+        yield from _own_parts(function)
     for holder, name, value in _closed_over(function) if is_torchs else _read_by_name(function):
+        if _answers_for_itself(value):
+            raise _MayReadAnother
         if not isinstance(value, _STABLE) and not is_torchs:
             if not _is_number(value) or _is_assigned(function, holder, name):
                 raise _MayReadAnother
             yield weakref.ref(holder), name, value
+        elif isinstance(holder, types.FunctionType) and not is_torchs:
+            if name in _changing:
+                raise _MayReadAnother
+            yield weakref.ref(holder), name, None  # Which one it is now is asked of it then.
         if value is not function:
             yield from _reads(value, depth + 1)
+
+
+def _own_parts(function: types.FunctionType) -> Iterator[Read]:
+    """What it takes where an argument is not given, and what it does."""
+    for value in [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]:
+        if not isinstance(value, _STABLE) and not _is_number(value):
+            raise _MayReadAnother
+    for name in _PARTS:
+        if _told(function, name) in _changing:
+            raise _MayReadAnother
+        yield weakref.ref(function), name, None
+
+
+def _answers_for_itself(value: Any) -> bool:
+    """A class whose class is the user's: functions that nothing here looks into say what is done with it."""
+    return isinstance(value, type) and any(
+        not _is_of_libraries(one.__module__) for one in type(value).__mro__ if isinstance(one, type)
+    )
+
+
+def _is_of_libraries(module: Any) -> bool:
+    return _is_torchs(module) or (isinstance(module, str) and module.split(".")[0] in sys.stdlib_module_names)
 
 
 def _is_torchs(module: Any) -> bool:
@@ -97,8 +134,11 @@ def _is_same(now: Any, then: Any) -> bool:
 def _now(holder: Any, name: str) -> Any:
     if not isinstance(holder, types.FunctionType):
         return inspect.getattr_static(holder, name, _MISSING)
+    if name in _PARTS:
+        value = getattr(holder, name)
+        return dict(value) if isinstance(value, dict) else value
     if name not in holder.__code__.co_freevars:
-        return holder.__globals__.get(name, _MISSING)
+        return holder.__globals__.get(name, holder.__builtins__.get(name, _MISSING))
     with contextlib.suppress(ValueError):  # It is empty.
         return (holder.__closure__ or ())[holder.__code__.co_freevars.index(name)].cell_contents
     return _MISSING
@@ -117,9 +157,10 @@ def _read_by_name(function: types.FunctionType) -> Iterator[tuple[Any, str, Any]
         value = _MISSING
         for instruction in dis.get_instructions(code):
             name = instruction.argval
-            if instruction.opname == "LOAD_GLOBAL" and name in function.__globals__:
-                value = function.__globals__[name]
-                yield function, name, value
+            if instruction.opname == "LOAD_GLOBAL":
+                value = _now(function, name)
+                if value is not _MISSING:
+                    yield function, name, value
             elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and _has_attributes_of_users(value):
                 holder, value = value, inspect.getattr_static(value, name, _MISSING)
                 value = getattr(value, "__func__", value)

@@ -24,6 +24,25 @@ class Settings:
         return gradient * EPS * Settings.EPS
 
 
+def with_default(gradient, eps=1.25, *, more=2.0):
+    return gradient * eps + more
+
+
+def halved(gradient):
+    return gradient / 2
+
+
+class Answers(type):
+    factor = 3.0
+
+    def __getattr__(cls, name):
+        return Answers.factor
+
+
+class Asked(metaclass=Answers):
+    pass
+
+
 def closed_over(eps):
     return lambda gradient: gradient * eps
 
@@ -43,6 +62,9 @@ READS = {
     "module": lambda gradient: gradient * late_constants.EPS,
     "parameter": closed_over(1.5),
     "variable": closed_over_later(),
+    "default": lambda gradient: with_default(gradient),
+    "function": lambda gradient: halved(gradient),
+    "builtin": lambda gradient: gradient * len("ab"),
     "several": lambda gradient: gradient * EPS + late_constants.EPS * Settings.EPS,
 }
 
@@ -103,7 +125,11 @@ CHANGES = {
     "class": lambda patch: patch.setattr(Settings, "EPS", 4.0),
     "module": lambda patch: patch.setattr(late_constants, "EPS", -0.25),
     "static method": lambda patch: patch.delattr(Settings, "EPS"),
+    "default": lambda patch: patch.setattr(with_default, "__defaults__", (0.25,)),
+    "function": lambda patch: patch.setitem(globals(), "halved", lambda gradient: gradient * 3),
+    "builtin": lambda patch: patch.setitem(globals(), "len", lambda text: 5),
 }
+CHANGED = {"default": "with_default.__defaults__", "function": "halved", "builtin": "len"}
 
 
 @pytest.mark.parametrize("results", [1, 2])
@@ -120,7 +146,9 @@ def test_changed_in_between(name, results, monkeypatch):
     loss = sum(one.sum() for one in f(x))
     with monkeypatch.context() as patch:
         CHANGES[name](patch)
-        with pytest.raises(RuntimeError, match="EPS, which the backward of Reading reads, has changed"):
+        with pytest.raises(
+            RuntimeError, match=f"{CHANGED.get(name, 'EPS')}, which the backward of Reading reads, has changed"
+        ):
             loss.backward()
         assert x.grad is None
     # What reads it runs natively from now on.
@@ -150,6 +178,7 @@ def test_backends_that_run_operators(backend, monkeypatch):
 
 LIKELY_TO_CHANGE = {
     "list": lambda gradient: gradient * len(Settings.names),
+    "class of a class": lambda gradient: gradient * Asked.anything,
     "dict of a module": lambda gradient: gradient * late_constants.NAMES["changed"],
 }
 
