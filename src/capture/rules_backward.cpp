@@ -26,6 +26,13 @@ bool activation_backward(Call& call, size_t place, Formula&& formula) {
   return p.give(formula(p, g, value));
 }
 
+/// Whether ATen's kernel has taken the elements in vectors, or all but a rest. Its two forms differ in where a NaN
+/// belongs: beyond all limits, or to none. Where sizes vary it has; a GPU's kernels take elements one by one.
+bool is_in_vectors(const Pointwise& p, Pointwise::Vectors vectors) {
+  if (p.type()->device.kind != ir::DeviceKind::cpu) return false;
+  return !p.type()->symbolic_numel().is_constant() || p.in_vectors(vectors);
+}
+
 /// The slope of x * Phi(x): Phi(x) + x * phi(x).
 ir::Value* gelu_slope(Pointwise& p, ir::Value* x) {
   ir::Value* erf = p.op(Op::erf, p.op(Op::mul, x, p.number(1 / std::numbers::sqrt2)));
@@ -92,16 +99,19 @@ bool elu_backward(Call& call, const RuleRow&) {
     ir::Value* scaled = p.op(Op::mul, g, p.number(inner));
     ir::Value* power = is_result ? p.op(Op::add, x, p.number(below))
                                  : p.op(Op::mul, p.number(below), p.op(Op::exp, p.op(Op::mul, x, p.number(inner))));
-    return p.where(p.test(Op::le, x, p.number(0)), p.op(Op::mul, scaled, power), p.op(Op::mul, g, p.number(above)));
+    ir::Value *lower = p.op(Op::mul, scaled, power), *upper = p.op(Op::mul, g, p.number(above));
+    if (is_in_vectors(p, Pointwise::Vectors::widest)) return p.where(p.test(Op::gt, x, p.number(0)), upper, lower);
+    return p.where(p.test(Op::le, x, p.number(0)), lower, upper);
   });
 }
 
 /// hardtanh_backward(grad, self, low, high): nothing where self is a limit or beyond it.
 bool hardtanh_backward(Call& call, const RuleRow&) {
   return activation_backward(call, 1, [&](Pointwise& p, ir::Value* g, ir::Value* x) {
-    ir::Value* outside = p.test(Op::bitwise_or, p.test(Op::le, x, p.number(call.real(2))),
-                                p.test(Op::ge, x, p.number(call.real(3))));
-    return p.where(outside, p.number(0), g);
+    ir::Value *low = p.number(call.real(2)), *high = p.number(call.real(3));
+    if (is_in_vectors(p, Pointwise::Vectors::of_avx2))
+      return p.where(p.test(Op::bitwise_and, p.test(Op::gt, x, low), p.test(Op::lt, x, high)), g, p.number(0));
+    return p.where(p.test(Op::bitwise_or, p.test(Op::le, x, low), p.test(Op::ge, x, high)), p.number(0), g);
   });
 }
 
@@ -123,31 +133,36 @@ bool hardsigmoid_backward(Call& call, const RuleRow&) {
   });
 }
 
-/// hardswish_backward(grad, self): x / 3 + 1 / 2 between -3 and 3, and where x is NaN.
+/// hardswish_backward(grad, self): x / 3 + 1 / 2 between -3 and 3.
 bool hardswish_backward(Call& call, const RuleRow&) {
   return activation_backward(call, 1, [](Pointwise& p, ir::Value* g, ir::Value* x) {
-    ir::Value* slope = p.op(Op::add, p.op(Op::div, x, p.number(3)), p.number(0.5));
-    ir::Value* above = p.where(p.test(Op::ge, x, p.number(3)), g, p.op(Op::mul, g, slope));
+    ir::Value* inside = p.op(Op::mul, g, p.op(Op::add, p.op(Op::div, x, p.number(3)), p.number(0.5)));
+    ir::Value* above = is_in_vectors(p, Pointwise::Vectors::widest)
+                           ? p.where(p.test(Op::ge, x, p.number(3)), g, inside)
+                           : p.where(p.test(Op::lt, x, p.number(3)), inside, g);
     return p.where(p.test(Op::le, x, p.number(-3)), p.number(0), above);
   });
 }
 
-/// hardshrink_backward and softshrink_backward: (grad, self, lambd), nothing where |self| is at most lambd, or NaN.
+/// hardshrink_backward and softshrink_backward: (grad, self, lambd), nothing where |self| is at most lambd.
 bool shrink_backward(Call& call, const RuleRow&) {
   return activation_backward(call, 1, [&](Pointwise& p, ir::Value* g, ir::Value* x) {
     // In the type of x, on every device.
     const Operand limit = narrowed(Call::operand_of(call.real(2)), to_scalar_type(p.type()->dtype));
-    ir::Value* outside = p.test(Op::bitwise_or, p.test(Op::lt, x, p.number(-limit.number.toDouble())),
-                                p.test(Op::gt, x, p.in(limit)));
-    return p.where(outside, g, p.number(0));
+    ir::Value *low = p.number(-limit.number.toDouble()), *high = p.in(limit);
+    if (is_in_vectors(p, Pointwise::Vectors::of_avx2))
+      return p.where(p.test(Op::bitwise_or, p.test(Op::lt, x, low), p.test(Op::gt, x, high)), g, p.number(0));
+    return p.where(p.test(Op::bitwise_and, p.test(Op::ge, x, low), p.test(Op::le, x, high)), p.number(0), g);
   });
 }
 
-/// log_sigmoid_backward(grad, self, buffer): sigmoid(-x), whose exponential is taken of -|x|. The buffer has the
-/// same number where eager keeps it, rounded.
+/// log_sigmoid_backward(grad, self, buffer): sigmoid(-x), whose exponential is taken of -|x|. A CPU's forward has
+/// kept that in the buffer: x may have been written to since, through its `data`.
 bool log_sigmoid_backward(Call& call, const RuleRow&) {
-  return activation_backward(call, 1, [](Pointwise& p, ir::Value* g, ir::Value* x) {
-    ir::Value* power = p.op(Op::exp, p.op(Op::neg, p.op(Op::abs, x)));
+  const auto buffer = call.operand(2);
+  return activation_backward(call, 1, [&](Pointwise& p, ir::Value* g, ir::Value* x) {
+    const bool is_kept = buffer && p.type()->device.kind == ir::DeviceKind::cpu;
+    ir::Value* power = is_kept ? p.in(*buffer) : p.op(Op::exp, p.op(Op::neg, p.op(Op::abs, x)));
     ir::Value* part = p.op(Op::div, power, p.op(Op::add, p.number(1), power));
     ir::Value* is_negative = p.test(Op::lt, x, p.number(0));
     return p.op(Op::mul, g, p.where(is_negative, p.op(Op::sub, p.number(1), part), part));

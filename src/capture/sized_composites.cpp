@@ -22,6 +22,11 @@ using Arguments = std::span<const c10::IValue>;
 /// The results; nullopt: the call is PyTorch's.
 using Form = std::optional<c10::IValue> (*)(Arguments arguments);
 
+/// A number that sizes decide, as a tensor without dimensions.
+at::Tensor count_of(const c10::SymInt& size, const at::Tensor& beside) {
+  return at::full({}, c10::Scalar(size), beside.options().dtype(at::kLong));
+}
+
 /// Of both, dimension by dimension, what is not 1; nullopt where they do not go together.
 std::optional<Expressions> broadcast(const Expressions& one, const Expressions& other) {
   Expressions all;
@@ -45,7 +50,8 @@ std::optional<c10::IValue> take_along_dim(Arguments arguments) {
   const c10::SymInt length = std::exchange(sizes[along], wanted[along]);
   std::optional<Expressions> all = broadcast(sizes, wanted);
   if (!all) return std::nullopt;
-  const at::Tensor where = indices.expand_symint(*all);
+  // Indices may count from the end.
+  const at::Tensor where = indices.expand_symint(*all).remainder(count_of(length, indices));
   (*all)[along] = length;
   return self.expand_symint(*all).gather(static_cast<int64_t>(along), where);
 }
@@ -186,11 +192,6 @@ std::optional<c10::IValue> affine_grid_backward(Arguments arguments) {
   const at::Tensor places = at::cat(
       {grid.reshape_symint({size[0], count, rank}), at::ones_symint({size[0], count, 1}, grad.options())}, -1);
   return places.transpose(1, 2).bmm(grad.reshape_symint({size[0], count, rank})).transpose(1, 2);
-}
-
-/// A number that sizes decide, as a tensor without dimensions.
-at::Tensor count_of(const c10::SymInt& size, const at::Tensor& beside) {
-  return at::full({}, c10::Scalar(size), beside.options().dtype(at::kLong));
 }
 
 /// (self, correction, fweights, aweights): of rows that are variables, or one.

@@ -55,6 +55,7 @@ FUNCTIONS = {
     ),
     "picked along": (lambda x: torch.take_along_dim(x, x.detach().argsort(0), 0), ROWS),
     "picked along the last": (lambda x: torch.take_along_dim(x, x.detach().argsort(-1, True)[:, :3], -1), ROWS),
+    "picked from the end": (lambda x: torch.take_along_dim(x, -1 - x.detach().argsort(0), 0), ROWS),
     "picked, by fewer": (lambda x: torch.take_along_dim(x, x.detach().argmax(0, True), 0) * x, ROWS),
     "picked, from fewer": (lambda x: torch.take_along_dim(x[:1] * 2, x.detach().argsort(1), 1), ROWS),
     "all by all": (lambda x: torch.kron(x, x[:2, 1:]), ROWS),

@@ -225,6 +225,56 @@ def test_infinities_stay_where_they_are(name):
     torch.testing.assert_close(*results, equal_nan=True)
 
 
+LIMITED = {
+    "elu": F.elu,
+    "elu without end": lambda x: F.elu(x, float("inf")),
+    "celu": lambda x: F.celu(x, 0.5),
+    "selu": F.selu,
+    "hardtanh": F.hardtanh,
+    "relu6": F.relu6,
+    "hardswish": F.hardswish,
+    "hardsigmoid": F.hardsigmoid,
+    "hardshrink": F.hardshrink,
+    "softshrink": F.softshrink,
+    "leaky_relu": F.leaky_relu,
+    "softplus": F.softplus,
+    "logsigmoid": F.logsigmoid,
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", LIMITED)
+def test_gradients_where_no_limit_holds(name, dtype, dynamic):
+    """NaN lies beyond all limits where eager takes elements in vectors, within them where one by one."""
+    kinds = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 6.0, -100.0])
+    few = [] if dynamic else [kinds[:3]]  # Where sizes vary the kernel is that of vectors.
+    for given in (kinds.repeat(128)[:1280], *few):
+        compiled = braze.compile(LIMITED[name], dynamic=dynamic)
+        one = given.to(dtype).requires_grad_()
+        other = one.detach().clone().requires_grad_()
+        for function, x in ((compiled, one), (LIMITED[name], other)):
+            function(x).backward(torch.ones_like(x))
+        tolerance = {"rtol": 2e-2, "atol": 1e-3} if dtype.itemsize == 2 else {}
+        torch.testing.assert_close(one.grad, other.grad, equal_nan=True, **tolerance)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("function", [F.logsigmoid, lambda x: F.logsigmoid(x).tanh()])
+def test_what_the_forward_has_kept_is_read(function, dynamic):
+    compiled = braze.compile(function, dynamic=dynamic)
+    for k in range(4):
+        results = []
+        for each in (compiled, function):
+            torch.manual_seed(k)
+            x = torch.randn(5, 7).requires_grad_()
+            y = each(x)
+            x.data.mul_(-0.5)
+            y.sum().backward()
+            results.append(x.grad)
+        torch.testing.assert_close(*results)
+
+
 def test_gradcheck():
     x = torch.randn(1, 2, 4, 6, dtype=torch.float64, requires_grad=True)
     for name in ("avg_pool2d", "nearest 2d", "bilinear", "adaptive_avg_pool2d that repeats", "replication 2d"):

@@ -155,3 +155,28 @@ def test_a_leaf_that_waits_for_others():
     assert_same([one[:3] for one in actual], [one[:3] for one in expected])
     for ours, theirs in zip(actual, expected, strict=True):
         assert ours[3] is None or torch.equal(ours[3], theirs[3])
+
+
+PICKED = {
+    "take_along_dim": lambda x, i: torch.take_along_dim(x, i, 0),
+    "take_along_dim of fewer": lambda x, i: torch.take_along_dim(x, i[:1], 0),
+    "gather": lambda x, i: x.gather(0, i),
+    "index_select": lambda x, i: x.index_select(0, i[0]),
+    "index": lambda x, i: x[i[0]],
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", PICKED)
+def test_indices_that_are_written_to(name, dynamic):
+    """Eager saves some, and copies of others."""
+
+    def outcomes(function):
+        for n in (3, 3, 5):
+            x, i = torch.arange(n * 4.0).reshape(n, 4).requires_grad_(), torch.arange(n * 4).reshape(n, 4) % n
+            y = function(x, i)
+            i.zero_()
+            yield raised(y.sum().backward), x.grad
+
+    compiled = braze.compile(PICKED[name], dynamic=dynamic)
+    assert_same(list(outcomes(compiled)), list(outcomes(PICKED[name])))
