@@ -4,7 +4,6 @@ Each means what the original means, in operators; where it cannot, it ends the g
 """
 
 import collections
-import functools
 import importlib
 import math
 import warnings
@@ -17,10 +16,9 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim.optimizer import _get_value
 from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
-from torch.utils.checkpoint import create_selective_checkpoint_contexts, noop_context_fn
 from torch.utils.hooks import RemovableHandle
 
-from braze import _control_flow, _optimizer_steps, _tensors_of_data
+from braze import _checkpoints, _control_flow, _optimizer_steps, _tensors_of_data
 from braze._load import C
 
 Function = Callable[..., Any]
@@ -308,36 +306,6 @@ def number_of_step(x: Any) -> Any:
     return C.to_number(x) if isinstance(x, torch.Tensor) else x
 
 
-def says_what_is_kept(context_fn: Any) -> bool:
-    """Contexts of a checkpoint that do nothing else: none, or results of these operators."""
-    if context_fn is noop_context_fn:
-        return True
-    if not isinstance(context_fn, functools.partial) or context_fn.func is not create_selective_checkpoint_contexts:
-        return False
-    if len(context_fn.args) != 1 or context_fn.keywords or not isinstance(context_fn.args[0], list):
-        return False
-    return all([isinstance(one, torch._ops.OpOverload) for one in context_fn.args[0]])
-
-
-def checkpoint(function: Function, *args: Any, **kwargs: Any) -> Any:
-    """torch.utils.checkpoint.checkpoint. What is kept for the backward is for the graph's cut to say."""
-    context_fn = kwargs.pop("context_fn", noop_context_fn)
-    if kwargs.pop("use_reentrant", None) is not False or not says_what_is_kept(context_fn):
-        C.end_graph("torch.utils.checkpoint with use_reentrant=True, or with contexts of its own")
-    for name in ("determinism_check", "debug", "early_stop"):
-        kwargs.pop(name, None)
-    preserves = kwargs.pop("preserve_rng_state", True)
-    mark, effects = C.trace_mark(), C.effects_so_far()
-    result = function(*args, **kwargs)
-    if torch.is_grad_enabled() and (not C.wrote_nothing_since(mark) or C.effects_so_far() != effects):
-        C.end_graph("torch.utils.checkpoint around what changes tensors or objects, as its second run does again")
-    if context_fn is not noop_context_fn and C.trace_mark()[1] != mark[1]:  # Eager raises, if it has kept that.
-        C.end_graph("torch.utils.checkpoint with contexts of its own, around what writes in place")
-    if not preserves and not C.only_computed_since(mark):  # The backward would draw other numbers than the forward.
-        C.end_graph("torch.utils.checkpoint without the state of random numbers, around what draws some")
-    return result
-
-
 def backward_within(*args: Any, **kwargs: Any) -> None:
     """torch.autograd.backward, which runs what was compiled before."""
     C.end_graph("a backward within the function")
@@ -576,7 +544,6 @@ def install() -> None:
     C.set_stand_in(torch.autograd.profiler.record_function, quiet_record_function)
     C.set_stand_in(_get_value, number_of_step)
     C.set_stand_in(_group_tensors_by_device_and_dtype, group_tensors)
-    C.set_stand_in(torch.utils.checkpoint.checkpoint, checkpoint)
     C.set_stand_in(torch.autograd.backward, backward_within)
     C.set_stand_in(torch.autograd.grad, gradients_within)
     C.set_stand_in(torch.use_deterministic_algorithms, use_deterministic_algorithms)
@@ -585,6 +552,7 @@ def install() -> None:
     C.set_stand_in(torch.Tensor.register_post_accumulate_grad_hook, register_post_accumulate_grad_hook)
     C.set_stand_in(torch.Tensor.retain_grad, retain_grad)
     C.set_stand_in(torch.nn.modules.batchnorm._BatchNorm.forward, batch_norm_forward)
+    _checkpoints.install()
     _control_flow.install()
     _optimizer_steps.install()
     _tensors_of_data.install()

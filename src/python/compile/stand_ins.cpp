@@ -16,6 +16,7 @@
 #include "python/compile/gradient_marks.h"
 #include "python/compile/late_reads.h"
 #include "python/compile/modes.h"
+#include "python/compile/reentrant.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
 #include "python/imported.h"
@@ -200,6 +201,14 @@ void add_functions(py::module_& module) {
                return found ? py::object(to_list(*found)) : py::none();
              });
   module.def("mark_gradient", &mark_gradient, py::arg("tensor"));
+  module.def("history_mark", [] {
+    const HistoryMark mark = history_mark();
+    return py::make_tuple(mark.node, mark.marks);
+  });
+  module.def("is_same_within", [](const py::list& results, const py::list& inputs, const py::tuple& mark) {
+    return is_same_within(to_tensors(results), to_tensors(inputs),
+                          {mark[0].cast<uint64_t>(), mark[1].cast<uint64_t>()});
+  });
   module.add_object("hooks_of", py::reinterpret_borrow<py::object>(interpreter::hooks_function()));
   module.add_object("call_later", py::reinterpret_borrow<py::object>(interpreter::late_call_function()));
   module.def("begin_function_forward", [] {

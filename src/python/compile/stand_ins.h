@@ -31,6 +31,7 @@ const FunctionForms& function_forms() noexcept;
 ///   function_tangents(outputs)        capture/traced_function.h
 ///   join_function(...)                likewise
 ///   mark_gradient(tensor)             before its hooks are asked for; None where they cannot be
+///   history_mark(), is_same_within()  python/compile/reentrant.h
 ///   hooks_of(tensor, kind, mark)      watch/tensor_hooks.h
 ///   call_later(function, *arguments)  watch/late_calls.h
 ///   inner_gradients(...)              capture/inner_gradients.h; None where there are none

@@ -252,11 +252,17 @@ TorchNames::TorchNames() : operators(operator_names()) {
   functions.insert(py::object(c.attr("_nn").attr("_parse_to")).ptr());
   // True in every captured run.
   const py::module_ own = imported("braze._C");
-  for (const char* name :
-       {"is_compiling", "is_known", "attention_backend", "to_number", "trace_mark", "only_computed_since",
-        "wrote_nothing_since", "late_reads", "function_tangents", "join_function", "note_inner_function",
-        "begin_function_forward", "set_in_backward", "function_depth", "inner_gradients", "mark_gradient",
-        "set_inference_mode", "leave_inference_mode", "set_torch_functions"})
+  for (const char* name : {"is_compiling",        "is_known",
+                           "attention_backend",   "to_number",
+                           "trace_mark",          "only_computed_since",
+                           "wrote_nothing_since", "late_reads",
+                           "function_tangents",   "join_function",
+                           "note_inner_function", "begin_function_forward",
+                           "set_in_backward",     "function_depth",
+                           "inner_gradients",     "mark_gradient",
+                           "set_inference_mode",  "leave_inference_mode",
+                           "set_torch_functions", "history_mark",
+                           "is_same_within"})
     functions.insert(py::object(own.attr(name)).ptr());
   ends_graph = py::object(own.attr("end_graph")).ptr();
   counts_effects = py::object(own.attr("effects_so_far")).ptr();

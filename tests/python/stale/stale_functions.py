@@ -189,6 +189,25 @@ def partial_keywords_mutated():
 
 
 @case
+def parts_of_a_partial_that_is_made():
+    text = "(x * len(p.args) + p.args[0], p.keywords, sum(p.args), len(p.keywords), p)"
+    made = "import functools\nk = 2\ndef f(x):\n    p = functools.partial(print, k, 3, end=k)"
+    m = module(f"{made}\n    return {text}")
+    yield m.f, tensor()
+    m.k = 5
+
+
+@case
+def keywords_of_a_partial_that_is_made_written_to():
+    m = module(
+        "import functools\nk = 2\ndef f(x):\n    p = functools.partial(dict, a=k)\n"
+        "    p.keywords['b'] = k + 1\n    return x + p()['b'], p.keywords, p()"
+    )
+    yield m.f, tensor()
+    m.k = 5
+
+
+@case
 def partial_setstate():
     m = module("def g(x, k=1): return x * k\ndef f(x): return p(x)", p=None)
     m.p = functools.partial(m.g, k=2)

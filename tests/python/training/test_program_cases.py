@@ -22,6 +22,7 @@ import program_optimizer_tables  # noqa: F401  its cases
 import program_optimizers  # noqa: F401  its cases
 import program_parameters  # noqa: F401  its cases
 import program_recipes  # noqa: F401  its cases
+import program_reentrant  # noqa: F401  its cases
 import program_saved  # noqa: F401  its cases
 import program_second  # noqa: F401  its cases
 import program_second_functions  # noqa: F401  its cases

@@ -51,6 +51,17 @@ bool is_immutable_record(PyTypeObject* type) {
   return is_record && is_exact_builtin(type);
 }
 
+/// The tuple and the dict that a partial of this run keeps its arguments in are its own.
+void make_parts_of_partial(Values& values, PyObject* partial) {
+  for (const char* name : {"args", "keywords"}) {
+    const Ref part = Ref::steal(PyObject_GetAttrString(partial, name));
+    if (!part)
+      PyErr_Clear();
+    else if (PyTuple_CheckExact(part.get()) || PyDict_CheckExact(part.get()))
+      values.make(part.get());
+  }
+}
+
 /// What `__dict__` gives. Its entries are as they were before the call.
 bool learns_dict(Values& values, PyObject* object) {
   PyObject* dict = guards::instance_dict(object);
@@ -263,6 +274,7 @@ bool Attributes::plain_attribute(PyObject* object, PyObject* name) {
     if (is_named_tuple_field(found)) return named_tuple_field(object, found, in_type);
     if (found == find_in_type(&PyBaseObject_Type, "__class__")) return class_of(object, name);
     if (guards::is_object_member(found)) {
+      if (!source && is_a(object, "functools.partial")) make_parts_of_partial(values_, object);
       if (!source || values_.effects().wrote(object, found)) return true;
       const guards::Source* slot = sources.slot(source, found);
       const Ref value = Ref::borrow(guards::load(*slot, object, {}));
