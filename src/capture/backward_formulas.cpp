@@ -1,10 +1,12 @@
 #include "capture/backward_formulas.h"
 
 #include <ATen/ATen.h>
+#include <ATen/WrapDimUtils.h>
 #include <torch/csrc/autograd/generated/Functions.h>
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <tuple>
 #include <typeinfo>
 #include <vector>
@@ -79,6 +81,80 @@ at::Tensor of_cumulative_product(const at::Tensor& gradient, const at::Tensor& s
   return at::where(is_before, before / self, at::where(is_first, through_zero, at::zeros_like(self)));
 }
 
+/// Of `self[:, …, mask] = values`: PyTorch's formula takes what the mask selects of the gradient, of which only the
+/// values know how much it is.
+class OfMaskedValues {
+ public:
+  /// \param values  the sizes of the values, which broadcast to what the mask selects.
+  OfMaskedValues(const at::Tensor& gradient, const at::Tensor& mask, int64_t first, c10::SymIntArrayRef values)
+      : gradient_(gradient), mask_(mask), first_(first), behind_(gradient.dim() - first - mask.dim()) {
+    const int64_t place = std::ssize(values) - 1 - behind_;
+    if (place >= 0) count_ = values[static_cast<size_t>(place)];
+  }
+  at::Tensor of_self() const { return gradient_.masked_fill(spread(), 0); }
+  at::Tensor of_values() const { return count_ == 1 ? sum() : rows(); }
+
+ private:
+  /// The mask beside the dimensions behind it.
+  at::Tensor spread() const {
+    std::vector<c10::SymInt> sizes = mask_.sym_sizes().vec();
+    sizes.resize(sizes.size() + static_cast<size_t>(behind_), 1);
+    return mask_.reshape_symint(sizes);
+  }
+  /// One value stands for all.
+  at::Tensor sum() const {
+    std::vector<int64_t> dims(static_cast<size_t>(mask_.dim()));
+    std::iota(dims.begin(), dims.end(), first_);
+    return gradient_.masked_fill(spread().logical_not(), 0).sum(dims).unsqueeze(first_);
+  }
+  /// Each row goes to its place among those that the mask selects, and all others to one behind these.
+  at::Tensor rows() const {
+    const at::Tensor rows = gradient_.flatten(first_, first_ + mask_.dim() - 1).movedim(first_, 0);
+    const at::Tensor chosen = mask_.flatten();
+    const at::Tensor behind = at::full({}, c10::Scalar(count_), chosen.options().dtype(at::kLong));
+    const at::Tensor places = at::where(chosen, chosen.cumsum(0) - 1, behind);
+    std::vector<c10::SymInt> sizes = rows.sym_sizes().vec();
+    sizes[0] = count_ + 1;
+    const at::Tensor all = at::zeros_symint(sizes, rows.options());
+    return all.index_put({places}, rows).narrow_symint(0, 0, count_).movedim(0, first_).contiguous();
+  }
+
+  const at::Tensor &gradient_, &mask_;
+  int64_t first_, behind_;
+  c10::SymInt count_ = 1;  ///< How many values there are along what is selected.
+};
+
+/// Of the number that fills the places which the index names, some of them twice.
+at::Tensor of_filling(const at::Tensor& gradient, int64_t dim, const at::Tensor& index) {
+  if (gradient.dim() == 0) return gradient.clone();
+  std::vector<c10::SymInt> sizes(static_cast<size_t>(gradient.dim()), 1);
+  sizes[static_cast<size_t>(at::maybe_wrap_dim(dim, gradient.dim()))] = gradient.sym_size(dim);
+  const at::Tensor none = at::ones_symint(sizes, gradient.options().dtype(at::kBool));
+  return gradient.masked_fill(none.index_fill(dim, index, 0), 0).sum();
+}
+
+/// Where the only index is a mask.
+template <typename Put>
+std::optional<torch::autograd::variable_list> of_masked_put(Put& node, const at::Tensor& gradient) {
+  at::Tensor mask;
+  int64_t first = 0;
+  for (size_t k = 0; k < node.indices_.size(); ++k) {
+    const at::Tensor index = node.indices_[k].unpack();
+    if (!index.defined()) continue;
+    if (mask.defined() || index.scalar_type() != at::kBool || index.dim() == 0) return {};
+    mask = index;
+    first = static_cast<int64_t>(k);
+  }
+  const torch::autograd::Edge& values = node.next_edge(1);
+  if (!mask.defined() || !values.is_valid()) return {};
+  const auto sizes = values.function->input_metadata(values.input_nr).shape_as_dim_vector();
+  const OfMaskedValues backward(gradient, mask, first, sizes);
+  torch::autograd::variable_list given(2);
+  if (node.task_should_compute_output(0)) given[0] = node.accumulate ? gradient : backward.of_self();
+  given[1] = backward.of_values();
+  return given;
+}
+
 /// Strided 1x1 convolutions of images in channels_last with fewer channels than a vector has lanes: for the
 /// gradient of their weight oneDNN writes beyond its scratchpad (uxlfoundation/oneDNN, issue 6035), and eager's
 /// heap is lost.
@@ -142,6 +218,22 @@ std::optional<torch::autograd::variable_list> other_backward(Node& node,
     if (self.dim() == 0 || self.sym_numel() == 0 || self.scalar_type() != gradient.scalar_type()) return {};
     return Gradients{of_cumulative_product(gradient, self, product->result_.unpack(node.getptr()), product->dim)};
   }
+  if (auto* fill = as<generated::MaskedFillBackward1>(node)) {
+    const at::Tensor mask = fill->mask_.unpack();
+    Gradients given(2);
+    if (fill->task_should_compute_output(0)) given[0] = gradient.masked_fill(mask, 0);
+    if (fill->task_should_compute_output(1)) given[1] = gradient.masked_fill(mask.logical_not(), 0).sum();
+    return given;
+  }
+  if (auto* fill = as<generated::IndexFillBackward1>(node)) {
+    const at::Tensor index = fill->index_.unpack();
+    Gradients given(2);
+    if (fill->task_should_compute_output(0)) given[0] = gradient.index_fill(fill->dim, index, 0);
+    if (fill->task_should_compute_output(1)) given[1] = of_filling(gradient, fill->dim, index);
+    return given;
+  }
+  if (auto* put = as<generated::IndexPutBackward0>(node)) return of_masked_put(*put, gradient);
+  if (auto* put = as<generated::IndexPutImplBackward0>(node)) return of_masked_put(*put, gradient);
   if (auto* convolution = as<generated::ConvolutionBackward0>(node)) {
     const at::Tensor input = convolution->input_.unpack(), weight = convolution->weight_.unpack();
     if (convolution->task_should_compute_output(1) && writes_out_of_bounds(*convolution, input, weight))

@@ -1,8 +1,8 @@
 // capture/backward_formulas.h: backwards of PyTorch's that cannot be recorded as they are, in another form.
 //
-// Where the largest element is, how many there are, whether a factor is zero: PyTorch's formulas read a tensor for
-// that, unless it is of a subclass. Here both outcomes are computed and selected from. And a kernel of oneDNN's
-// that writes beyond its memory is not called.
+// Where the largest element is, how many there are, whether a factor is zero, what a mask selects: PyTorch's
+// formulas read a tensor for that, unless it is of a subclass. Here both outcomes are computed and selected from.
+// And a kernel of oneDNN's that writes beyond its memory is not called.
 #pragma once
 
 #include <torch/csrc/autograd/function.h>
