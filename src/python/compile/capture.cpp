@@ -81,8 +81,9 @@ class CallCapture : CapturedRun {
       }
       if (!values.learn(call.arguments[i], sources.argument(i, name)))
         throw GivenUp{Captured::Kind::refused, {Break::argument_unguarded, name}};
-      if (interpreter::is_builtin_container(call.arguments[i])) interpreter::absorb(values, call.arguments[i]);
-      if (!is_watched) values.numbers().settle_sizes_within(call.arguments[i]);
+      if (is_watched || !interpreter::is_builtin_container(call.arguments[i])) continue;
+      interpreter::absorb(values, call.arguments[i]);
+      values.numbers().settle_sizes_within(call.arguments[i]);
     }
     world_.seal();
   }

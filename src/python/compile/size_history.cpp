@@ -126,7 +126,15 @@ bool SizeHistory::note_number(const std::string& path, int64_t number, Dynamic d
   const auto [at, is_new] = numbers_.try_emplace(path, Number<int64_t>{number});
   at->second.varies |= of_data || expects_any_number(path) || at->second.value != number;
   at->second.value = number;
-  return at->second.varies && (number >= 2 || counts || (has_counters_ && !of_data));
+  if (number < 2 && at->second.varies && is_no_switch(path, number)) counter_paths_.insert(path);
+  return at->second.varies &&
+         (number >= 2 || counts || counter_paths_.contains(path) || (has_counters_ && !of_data));
+}
+
+/// Those of a switch are 0 and 1.
+bool SizeHistory::is_no_switch(const std::string& path, int64_t number) {
+  small_numbers_[path].insert(number);
+  return number < 0 || small_numbers_[path].size() > 2;
 }
 
 bool may_be_input(double number) {

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -142,6 +143,7 @@ class SizeHistory {
     sizes_of_data_.clear();
     float_paths_.clear();
     counter_paths_.clear();
+    small_numbers_.clear();
     replaced_.clear();
     registers_ = leaves_gradients_ = leaves_rows_ = gives_items_ = false;
     draws_ = Draws::unknown;
@@ -150,6 +152,8 @@ class SizeHistory {
   }
 
  private:
+  bool is_no_switch(const std::string& path, int64_t number);
+
   enum class State : uint8_t { open, gives_up, numbers, gives_up_floats, constants } state_ = State::open;
   enum class Draws : uint8_t { unknown, wanted, refused } draws_ = Draws::unknown;
   bool meets_draws_ = false;
@@ -166,6 +170,7 @@ class SizeHistory {
   std::vector<std::string> data_paths_, number_paths_;
   std::vector<int64_t> sizes_of_data_;
   std::unordered_set<std::string> float_paths_, counter_paths_, replaced_;
+  std::unordered_map<std::string, std::set<int64_t>> small_numbers_;  ///< Below 2, by path.
   bool registers_ = false, has_counters_ = false, gives_items_ = false, leaves_gradients_ = false,
        leaves_rows_ = false;
   std::unordered_map<std::string, Form> forms_;

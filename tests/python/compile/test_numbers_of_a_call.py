@@ -116,3 +116,69 @@ def test_a_class_of_lists_says_itself_how_long_it_is():
     fast = compiled(f)
     for given in ([1.0] * 3, [1.0] * 4, Odd([1.0]), [1.0] * 6, (1.0, 2.0), Odd(), [1.0] * 8):
         same(fast(X, given), f(X, given))
+
+
+# ---- numbers below 2: 0 and 1 are those of a switch, and get a program each; a third number is one of many
+
+GIVEN = {
+    "an argument": lambda k: (k,),
+    "an item of a list": lambda k: ([3, k],),
+    "an item of a tuple": lambda k: ((k, 3),),
+    "an entry of a dict": lambda k: ({"k": k},),
+    "within a list": lambda k: ([[k], 4],),
+}
+SMALL = {
+    "a factor": "x * k + k",
+    "a shift": "torch.roll(x, k) * 2",
+    "a choice": "x * k if k > 0 else x - k",
+    "an index": "x + rows[k]",
+    "returned": "x + 1, k, -k",
+}
+HELD = {
+    "an argument": "a",
+    "an item of a list": "a[1]",
+    "an item of a tuple": "a[0]",
+    "an entry of a dict": "a['k']",
+    "within a list": "a[0][0]",
+}
+
+
+@pytest.mark.parametrize("form", ["cold", "specialised"])
+@pytest.mark.parametrize("use", SMALL)
+@pytest.mark.parametrize("name", GIVEN)
+def test_numbers_below_2(name, use, form):
+    source = f"def f(x, a):\n    k = {HELD[name]}\n    return {SMALL[use]}"
+    function = function_of(source, form, rows=torch.linspace(-1, 1, 200).reshape(40, 5))
+    fast, captured = braze.compile(function), []
+    for call in range(16):
+        k = (call * 7 + call * call) % 11 - 5
+        before = fast.counts()["captured"]
+        same(fast(X, *GIVEN[name](k)), function(X, *GIVEN[name](k)))
+        captured.append(fast.counts()["captured"] - before)
+    # An index that is 0, and one that is negative, go ways of their own, and so do shifts and choices.
+    assert captured[9:] == [0] * 7 and sum(captured) <= 7, captured
+    assert fast.counts()["native"] == 0
+
+
+def test_a_switch_is_two_programs():
+    fast = braze.compile(lambda x, k: x + 1 if k else x - 1)
+    for call in range(6):
+        same(fast(X, call % 2), X + 1 if call % 2 else X - 1)
+    assert fast.counts()["captured"] == 2
+
+
+def test_numbers_in_what_a_call_is_given_are_its_own():
+    """A list that is given is the caller's, which sees what is done to it."""
+
+    def f(x, numbers):
+        y = x * numbers[0]
+        numbers[0] += 1
+        numbers.append(numbers[0] * 2)
+        return y
+
+    fast = braze.compile(f)
+    for call in range(8):
+        mine, other = [call * 3 - 4, 2], [call * 3 - 4, 2]
+        same(fast(X, mine), f(X, other))
+        same(mine, other)
+    assert fast.counts()["captured"] <= 4
