@@ -2,6 +2,7 @@
 #include "python/compile/asked_values.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 namespace braze::python {
@@ -10,10 +11,9 @@ namespace {
 
 /// Others are about what there is and of which kind, rather than which one of many.
 bool is_about_value(const guards::Guard& guard) {
-  const bool is_value = guard.kind == guards::GuardKind::constant || guard.kind == guards::GuardKind::length;
-  const guards::Source* root = guard.sources.empty() ? nullptr : guard.sources[0];
-  while (root && root->parent) root = root->parent;
-  return is_value && root && guards::is_of_call(*root);
+  using enum guards::GuardKind;
+  constexpr std::array kinds = {constant, length, dict_keys, deep};
+  return std::ranges::find(kinds, guard.kind) != kinds.end() && !guard.sources.empty();
 }
 
 bool holds(const guards::Guard& guard, const guards::Call& call) {
@@ -25,16 +25,21 @@ bool holds(const guards::Guard& guard, const guards::Call& call) {
 
 }  // namespace
 
-void ValueLog::arrive(int offset, size_t decisions) {
+void ValueLog::arrive(int offset, size_t decisions, bool iterates) {
   const std::vector<guards::Guard>& all = guards_.guards();
   for (; seen_ < all.size(); ++seen_)
     if (offset_ >= 0 && is_about_value(all[seen_])) asked_.values.push_back({all[seen_], offset_});
   if (decisions > decisions_ && asked_.decides < 0) asked_.decides = offset_;
   decisions_ = decisions;
   offset_ = offset;
+  if (iterates) iterates_at_ = offset;
 }
 
 void ValueLog::finish() {
+  // How many items an iterator gives is known at the end of the run.
+  const std::vector<guards::Guard>& all = guards_.guards();
+  for (; seen_ < all.size() && iterates_at_ >= 0; ++seen_)
+    if (all[seen_].kind == guards::GuardKind::items_left) asked_.values.push_back({all[seen_], iterates_at_});
   if (asked_.decides < 0) return;
   const auto decides = [](const guards::Guard& guard) { return guard.kind == guards::GuardKind::shapes; };
   const auto shapes = std::ranges::find_if(guards_.guards(), decides);
@@ -48,17 +53,30 @@ void ValueLog::finish() {
   asked_.decisions.push_back(*shapes);
 }
 
+std::optional<int> ValueLog::first_of(const std::function<bool(const guards::Source*)>& is_such) const {
+  const auto found =
+      std::ranges::find_if(asked_.values, [&](const AskedValue& one) { return is_such(one.guard.sources[0]); });
+  return found == asked_.values.end() ? std::nullopt : std::optional(found->offset);
+}
+
+static bool is_other(const AskedValue& one, const guards::Call& call) {
+  PyObject* value = guards::evaluate(one.guard.sources[0], call);
+  const bool is_number = one.guard.kind == guards::GuardKind::constant;
+  // What is of another type is another matter.
+  if (!value || (is_number && Py_TYPE(value) != Py_TYPE(one.guard.object.get()))) return false;
+  return !guards::row(one.guard.kind).test(one.guard.expected(), &value, call);
+}
+
+void AskedValues::add_others(const guards::Call& call, std::set<std::string>& paths) const {
+  for (const AskedValue& one : values)
+    if (is_other(one, call)) paths.insert(guards::to_text(one.guard.sources[0]));
+}
+
 std::optional<int> AskedValues::first_other(const guards::Call& call) const {
-  const auto fails = [&](const AskedValue& one) {
-    PyObject* value = guards::evaluate(one.guard.sources[0], call);
-    const bool is_number = one.guard.kind == guards::GuardKind::constant;
-    // What is of another type is another matter.
-    if (!value || (is_number && Py_TYPE(value) != Py_TYPE(one.guard.object.get()))) return false;
-    return !guards::row(one.guard.kind).test(one.guard.expected(), &value, call);
-  };
+  const auto fails = [&](const AskedValue& one) { return is_other(one, call); };
   if (const auto found = std::ranges::find_if(values, fails); found != values.end()) return found->offset;
-  const auto is_other = [&](const guards::Guard& guard) { return !holds(guard, call); };
-  const auto first = std::ranges::find_if(decisions, is_other);
+  const auto is_decided = [&](const guards::Guard& guard) { return !holds(guard, call); };
+  const auto first = std::ranges::find_if(decisions, is_decided);
   const bool decides_otherwise = first != decisions.end() && first == std::prev(decisions.end());
   return decides_otherwise ? std::optional(decides) : std::nullopt;
 }

@@ -40,10 +40,12 @@ class CallCapture : CapturedRun {
         arguments_(arguments) {}
 
   Captured run() {
+    values_asked_.arrive(AskedValues::whole_call, decisions());
     learn_call();
     Outcome outcome;
     record([&] {
       const py::object result = interpret();
+      values_asked_.arrive(AskedValues::whole_call, decisions());
       want_arguments();
       Rebuilder rebuilder(builder_, watcher_.values(), guards_);
       const guards::RecipeNode node = rebuilder.node(result.ptr());
@@ -59,6 +61,7 @@ class CallCapture : CapturedRun {
               .op_count = op_count_};
     Captured captured{.kind = Captured::Kind::whole, .made = compile(std::move(outcome))};
     captured.is_outdated = is_outdated();
+    captured.made->asked = std::move(values_asked_).take();
     return captured;
   }
 

@@ -59,8 +59,10 @@ Captured capture_call(const py::object& function, const Arguments& arguments, co
 
 /// The rest of a frame's run. The frame is as before afterwards. \param code  of the frame.
 /// \param classes_made  weak references to the classes that the call has made natively so far.
+/// \param is_many       what is read there is known to be another value at each call.
 Captured capture_frame(interpreter::FrameRun& run, CodeState& code, const Settings& settings,
-                       const std::vector<guards::Ref>& classes_made);
+                       const std::vector<guards::Ref>& classes_made,
+                       const std::function<bool(const guards::Source*)>& is_many);
 
 /// What the guards of a frame's segment read: the function, then the frame's slots. Owned by the frame.
 std::vector<PyObject*> frame_values(interpreter::FrameRun& run);

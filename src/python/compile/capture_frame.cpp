@@ -100,7 +100,7 @@ class Shares {
 class EndsAtMany final : public interpreter::Observer {
  public:
   EndsAtMany(interpreter::Watcher& watcher, RootFrame& root, const interpreter::Offsets& ends,
-             std::function<void(int offset)> arrive)
+             std::function<void(int offset, int opcode)> arrive)
       : watcher_(watcher), root_(root), ends_(ends), arrive_(std::move(arrive)) {}
 
   bool entered(interpreter::Frame* frame) override { return told(watcher_.entered(frame)); }
@@ -112,7 +112,7 @@ class EndsAtMany final : public interpreter::Observer {
     if (a.frame != root_.frame() || watcher_.abandoned()) return told(watcher_.before(a, opcode, arg));
     const int offset = a.offset_of(a.start);
     try {
-      arrive_(offset);
+      arrive_(offset, opcode);
     } catch (const std::exception&) {  // No memory; CPython's frames may lie between here and the caller.
       abandoned_ = true;
       return false;
@@ -139,7 +139,7 @@ class EndsAtMany final : public interpreter::Observer {
   interpreter::Watcher& watcher_;
   RootFrame& root_;
   const interpreter::Offsets& ends_;
-  std::function<void(int offset)> arrive_;
+  std::function<void(int offset, int opcode)> arrive_;
   bool has_ended_ = false;
 };
 
@@ -169,8 +169,9 @@ class FrameCapture : CapturedRun {
     record([&] {
       world_.seal();
       watcher_.begin(root);
-      EndsAtMany observer(watcher_, root, code_.ask_for_many,
-                          [&](int offset) { values_asked_.arrive(offset, decisions()); });
+      EndsAtMany observer(watcher_, root, code_.ask_for_many, [&](int offset, int opcode) {
+        values_asked_.arrive(offset, decisions(), opcode == FOR_ITER);
+      });
       const Step step = run_.run(observer);
       ends_at_many_ = observer.has_ended();
       finish_run(step);
@@ -192,6 +193,14 @@ class FrameCapture : CapturedRun {
     describe(*captured.made);
     captured.made->asked = std::move(values_asked_).take();
     return captured;
+  }
+
+  /// An instruction has asked for what is another value at each call: the next run ends before it.
+  bool ends_earlier(const std::function<bool(const guards::Source*)>& is_many) {
+    const std::optional<int> offset = settings_.fullgraph ? std::nullopt : values_asked_.first_of(is_many);
+    if (!offset || (!code_.ask_for_many.empty() && code_.ask_for_many[*offset])) return false;
+    code_.ask_for_many.resize(code_.breakpoints.size());
+    return code_.ask_for_many[*offset] = true;
   }
 
   /// The run did not end well: it should end before this instruction, counted from 1. 0: it ended well, or there is
@@ -269,11 +278,6 @@ class FrameCapture : CapturedRun {
     } catch (const std::exception& error) {
       failure_ = GivenUp{Captured::Kind::refused, place_in(a.code(), offset, BreakReason::told(error.what()), "")};
     }
-  }
-
-  size_t decisions() {
-    const capture::Symbols* symbols = tracer_.symbols();
-    return world_.sizes().tests().size() + (symbols ? symbols->env->guards().size() : 0);
   }
 
   Place place_of_many() const { return place_in(run_.code(), outcome_.offset, Break::one_of_many, ""); }
@@ -427,7 +431,8 @@ class FrameState {
 }  // namespace
 
 Captured capture_frame(FrameRun& run, CodeState& code, const Settings& settings,
-                       const std::vector<guards::Ref>& classes_made) {
+                       const std::vector<guards::Ref>& classes_made,
+                       const std::function<bool(const guards::Source*)>& is_many) {
   // A run that fails inside of a callee, or leaves what cannot be rebuilt, is repeated up to an earlier
   // instruction.
   uint64_t stop = 0;
@@ -450,7 +455,9 @@ Captured capture_frame(FrameRun& run, CodeState& code, const Settings& settings,
         stop = 0;
         try {
           capture.record_run();
+          if (capture.ends_earlier(is_many)) return Captured{.kind = Captured::Kind::refused, .is_outdated = true};
         } catch (const GivenUp& error) {
+          if (capture.ends_earlier(is_many)) return Captured{.kind = Captured::Kind::refused, .is_outdated = true};
           stop = capture.repeat_until();
           breakpoints.insert(breakpoints.end(), capture.breakpoints().begin(), capture.breakpoints().end());
           return Captured{.kind = error.kind, .place = error.place};

@@ -439,6 +439,11 @@ GivenUp CapturedRun::wants_gradients() const {
   return {Captured::Kind::gradients, {Break::gradients, not_differentiated_}};
 }
 
+size_t CapturedRun::decisions() {
+  const capture::Symbols* symbols = tracer_.symbols();
+  return world_.sizes().tests().size() + (symbols ? symbols->env->guards().size() : 0);
+}
+
 guards::GuardProgram CapturedRun::finish_guards() {
   const PhaseTimer timer(&times_, "guards");
   world_.guard_aliasing();

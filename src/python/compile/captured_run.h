@@ -89,6 +89,9 @@ class CapturedRun {
 
   guards::GuardProgram finish_guards();
 
+  /// How many things the run has decided about what varies.
+  size_t decisions();
+
   const Modes modes_before_ = Modes::now();
   /// How many modes of torch functions are entered when the run begins, and whether handlers are left out.
   std::pair<int64_t, int> function_modes_ = {};

@@ -107,10 +107,11 @@ bool dispatch_modes() {
 
 }  // namespace
 
-FrameDriver::FrameDriver(CodeTable& table, const Settings& settings, bool capture)
+FrameDriver::FrameDriver(CodeTable& table, const Settings& settings, bool capture, const WholeCalls* whole)
     : table_(table),
       settings_(settings),
       may_capture_(capture),
+      whole_(whole),
       hooks_outside_(hooks_on_saved_tensors()),
       modes_outside_(dispatch_modes()),
       number_([] {
@@ -179,6 +180,8 @@ PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
   }
   FrameRun run(thread, frame);
   if (!run.entered()) return run.finish(Step::error);
+  if (is_outermost && whole_) whole_code_ = code.code.get();
+  if (is_outermost && whole_ && code.starts.empty()) code.starts[run.offset()].sizes = whole_->sizes;
   bool has_gained = false;
   Why why;
   Step step = Step::next;
@@ -200,6 +203,7 @@ PyObject* FrameDriver::drive(PyThreadState* thread, interpreter::Frame* frame) {
     step = step == Step::error ? run.run_raising(code.breakpoints) : run.run(code.breakpoints);
     if (step == Step::next) code.starts[run.offset()].is_resumed = true;
     if (step == Step::next && run.depth() > 0) note_read(code, run, why.id);
+    if (step == Step::next && run.depth() > 0) note_many(run, why.id);
     // Where it was in a frame that was entered meanwhile, that has told of it.
     if (step == Step::next && run.depth() > 0 && shape_reads == shape_reads_) note_sizes(run, why.id);
     if (step == Step::next) note_class(code, run);
@@ -305,7 +309,7 @@ bool FrameDriver::holds(Specialisation& one, FrameRun& run, std::vector<PyObject
 void FrameDriver::note_read(CodeState& code, FrameRun& run, interpreter::Break why) {
   PyObject* value = run.activation().stack_base()[run.depth() - 1];
   const bool goes_on = settings_.goes_on_after(why);
-  if (!goes_on && read_at(why) != DataRead::scalar) return;
+  if (!goes_on && read_at(why) != DataRead::scalar && why != interpreter::Break::one_of_many) return;
   SizeHistory& sizes = code.starts[run.offset()].sizes;
   const std::string path = concat("operand ", run.depth() - 1);
   const bool are_few =
@@ -317,6 +321,25 @@ void FrameDriver::note_read(CodeState& code, FrameRun& run, interpreter::Break w
   std::vector<guards::Ref>& read = goes_on ? numbers_read_ : floats_read_;
   if (read.size() == most_read) read.erase(read.begin());
   read.push_back(guards::Ref::borrow(value));
+}
+
+void FrameDriver::note_many(FrameRun& run, interpreter::Break why) {
+  if (why != interpreter::Break::one_of_many) return;
+  const PyObject* made = run.activation().top[-1];
+  // CPython has one object for each of some numbers and letters. Numbers vary.
+  const bool is_one_for_all = !made || made == Py_None || PyLong_Check(made) || PyFloat_Check(made) ||
+                              (PyUnicode_Check(made) && PyUnicode_GET_LENGTH(made) <= 1) || PyType_Check(made);
+  if (!is_one_for_all && made_of_many_.size() < most_read) made_of_many_.insert(made);
+}
+
+bool FrameDriver::is_of_many(const guards::Source* source, FrameRun& run) const {
+  if (whole_code_ == reinterpret_cast<PyObject*>(run.code()) && whole_->many.contains(guards::to_text(source)))
+    return true;
+  const guards::Source* root = source;
+  while (root->parent) root = root->parent;
+  if (root->kind != guards::SourceKind::argument || made_of_many_.empty()) return false;
+  const std::vector<PyObject*> values = frame_values(run);
+  return root->index < values.size() && made_of_many_.contains(values[root->index]);
 }
 
 /// Which of its sizes they are: the first, or, as masks and classes may stand for any dimension, those that no
@@ -438,7 +461,8 @@ std::shared_ptr<Specialisation> FrameDriver::capture(CodeState& code, int offset
   is_capturing_ = true;
   Captured captured;
   try {
-    captured = capture_frame(run, code, settings_, classes_made_);
+    captured = capture_frame(run, code, settings_, classes_made_,
+                             [&](const guards::Source* source) { return is_of_many(source, run); });
   } catch (...) {
     is_capturing_ = false;
     throw;

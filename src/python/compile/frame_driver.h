@@ -3,7 +3,9 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <unordered_set>
 
 #include "python/compile/code_table.h"
 #include "python/compile/operators.h"
@@ -22,13 +24,20 @@ struct CallCounts {
   std::optional<Place> end{};                ///< The first where a graph ended and did not go on.
 };
 
+/// What is known of calls that were captured whole until their programs served one call each.
+struct WholeCalls {
+  SizeHistory sizes;           ///< What captures have found.
+  std::set<std::string> many;  ///< The values that were others.
+};
+
 /// Of one call. Frames of functions that are given tensors or modules are run as chains of segments: where a
 /// specialisation holds it is replayed, where none does one is captured, and what is between them runs natively,
 /// the functions that it calls likewise. All other frames go to CPython.
 class FrameDriver final : public interpreter::FrameDriver {
  public:
   /// \param capture  whether new segments may be captured.
-  FrameDriver(CodeTable& table, const Settings& settings, bool capture);
+  /// \param whole    null: calls were never captured whole.
+  FrameDriver(CodeTable& table, const Settings& settings, bool capture, const WholeCalls* whole = nullptr);
 
   PyObject* drive(PyThreadState* thread, interpreter::Frame* frame) override;
   const CallCounts& counts() const { return counts_; }
@@ -45,6 +54,9 @@ class FrameDriver final : public interpreter::FrameDriver {
   };
   /// The frame stands behind an instruction that `why` is about: perhaps the read of a value.
   void note_read(CodeState& code, interpreter::FrameRun& run, interpreter::Break why);
+  /// What it gave, uppermost, is made of one of many.
+  void note_many(interpreter::FrameRun& run, interpreter::Break why);
+  bool is_of_many(const guards::Source* source, interpreter::FrameRun& run) const;
   /// It was given what lies uppermost, whose sizes tensors' elements have decided.
   void note_sizes(interpreter::FrameRun& run, interpreter::Break why);
   /// The variables that hold such values vary, and what a loop with a break carries on.
@@ -76,6 +88,7 @@ class FrameDriver final : public interpreter::FrameDriver {
   CodeTable& table_;
   const Settings& settings_;
   const bool may_capture_;
+  const WholeCalls* whole_;
   const size_t hooks_outside_;  ///< On saved tensors, set by the caller.
   const bool modes_outside_;    ///< A mode that is given every operator was there before the call.
   const uint64_t number_;       ///< Of the call.
@@ -83,8 +96,12 @@ class FrameDriver final : public interpreter::FrameDriver {
   std::optional<SiblingModules> siblings_;  ///< Since the outermost frame has begun.
   /// In this call, of tensors' elements, after which a graph goes on; and at breaks.
   std::vector<guards::Ref> numbers_read_, floats_read_;
-  std::vector<int64_t> sizes_read_;        ///< In this call: sizes that tensors' elements decided.
-  size_t shape_reads_ = 0;                 ///< How often they did.
+  std::vector<int64_t> sizes_read_;  ///< In this call: sizes that tensors' elements decided.
+  size_t shape_reads_ = 0;           ///< How often they did.
+  /// Addresses of what this call has made of what is another value at each call. Objects there may have died, and
+  /// others be there: then graphs end that need not.
+  std::unordered_set<const PyObject*> made_of_many_;
+  PyObject* whole_code_ = nullptr;         ///< Of the frame that whole calls begin with.
   std::vector<guards::Ref> classes_made_;  ///< By this call, natively: weak references.
   NativeOperators operators_;
   CallCounts counts_;

@@ -121,6 +121,7 @@ py::object FunctionState::call(const Arguments& arguments) {
   const bool is_first = !std::exchange(was_called_, true);
   if (stance == Stance::eager_then_compile && is_first)
     return run_natively(arguments, "the stance is eager_then_compile");
+  if (!has_breaks_ && stance == Stance::normal && is_one_of_many(arguments)) go_on_in_parts(arguments);
   if (has_breaks_) return drive(arguments, stance);
   if (stance == Stance::eager_on_recompile && !calls_.empty())
     return run_natively(arguments, "the stance is eager_on_recompile");
@@ -262,10 +263,28 @@ py::object FunctionState::capture(const Arguments& arguments) {
   return drive(arguments, current_stance());
 }
 
+/// Programs have served one call each, and would not do for this one because of the values that they are for.
+bool FunctionState::is_one_of_many(const Arguments& arguments) const {
+  if (settings_.fullgraph || calls_.size() < few_whole_calls) return false;
+  const auto is_other = [&](const auto& one) {
+    return one->replays <= 1 && one->asked.first_other(arguments.call());
+  };
+  return std::ranges::count_if(calls_, is_other) >= few_whole_calls;
+}
+
+void FunctionState::go_on_in_parts(const Arguments& arguments) {
+  whole_ = {.sizes = sizes_};
+  for (const auto& one : calls_) one->asked.add_others(arguments.call(), whole_->many);
+  has_breaks_ = true;
+  first_break_ = calls_.front().begins;
+  first_break_.id = interpreter::Break::one_of_many;
+  first_break_.reason = row_of(first_break_.id).text;
+}
+
 py::object FunctionState::drive(const Arguments& arguments, Stance stance) {
   CheckpointChoices::note(this, CheckpointChoices::whole, CheckpointChoices::Way::frames);
   const bool may_capture = stance == Stance::normal || stance == Stance::eager_then_compile;
-  FrameDriver driver(codes_, settings_, may_capture);
+  FrameDriver driver(codes_, settings_, may_capture, whole_ ? &*whole_ : nullptr);
   const interpreter::DriverScope scope(&driver);
   const auto count = [&] {
     const CallCounts& counts = driver.counts();
@@ -343,6 +362,7 @@ void FunctionState::reset() {
   wanting_.clear();
   codes_.clear();
   sizes_.clear();
+  whole_.reset();
   failed_captures_.clear();
   has_breaks_ = was_called_ = has_warned_ = has_warned_of_gradients_ = false;
   for (auto& [backend, variant] : variants_) variant->reset();

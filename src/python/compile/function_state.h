@@ -52,6 +52,8 @@ class FunctionState {
   Specialisation::Replay replay(Specialisation& one, PyObject* const* values, py::object* result);
   Captured capture_now(const Arguments& arguments);
   py::object capture(const Arguments& arguments);
+  bool is_one_of_many(const Arguments& arguments) const;
+  void go_on_in_parts(const Arguments& arguments);
   py::object drive(const Arguments& arguments, Stance stance);
   /// `count()` comes at its end, also where it raises.
   template <typename Count>
@@ -73,8 +75,9 @@ class FunctionState {
 
   py::object function_;
   Settings settings_;
-  SpecialisationCache calls_;  ///< Of whole calls.
-  SizeHistory sizes_;          ///< What captures of those have found.
+  SpecialisationCache calls_;        ///< Of whole calls.
+  SizeHistory sizes_;                ///< What captures of those have found.
+  std::optional<WholeCalls> whole_;  ///< Now they are not captured whole any more.
   CodeTable codes_;
   std::map<guards::Ref, std::unique_ptr<FunctionState>, ByAddress> variants_;  ///< By backend that was forced.
   std::vector<Wanting> wanting_;

@@ -12,6 +12,7 @@ from compiling import compiled, same, whole_numbers
 from test_breaks import segments
 from test_resumed_loops import X, function_of
 
+import braze
 from braze._load import C
 
 pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
@@ -165,4 +166,77 @@ def test_with_gradients():
             mine, other = (X.clone().requires_grad_() for _ in range(2))
             fast(mine, t).backward()
             f(other, t).backward()
+            same(mine.grad, other.grad)
+
+
+# ---- calls that are one graph
+
+WHOLE = {
+    "text": ("return x * 2 + len(a), a + '!'", lambda call: f"name {call * 37 % 101}"),
+    "text that grows": ("x = x + 1; log[0] += f'{len(log[0])},'; return x * 2 + 1", None),
+    "text in a global": ("global line; line = line + 'ab'; return torch.tanh(x * 2) + len(line)", None),
+    "a list that grows": ("seen.append(x.tanh()); return torch.stack(seen).mean(0) * 2", None),
+    "a dict that grows": ("by_step[len(by_step)] = x + 1; return torch.tanh(sum(by_step.values()) * 0.1)", None),
+    "keys": ("return torch.tanh(x) * table[a] + 1", lambda call: f"w{call * 7 % 40}"),
+    "pairs": ("return torch.tanh(x) * pairs[a] + 1", lambda call: (call % 8, f"w{call * 7 % 40}")),
+    "in a list": ("return torch.tanh(x) * table[a[1]] + 1", lambda call: ["w", f"w{call * 7 % 40}"]),
+    "words": (
+        "x = x + 1; ids = [len(w) for w in a.split()]; return x * torch.tensor(ids).sum()",
+        lambda call: " ".join("abc"[: 1 + (call + k * k) % 3] for k in range(call % 4 + 2)),
+    ),
+    "a range": ("x = x + 1\n    for k in range(a): x = x * 0.5 + k\n    return x", lambda call: 3 + call),
+}
+
+
+def names_of_whole_calls():
+    table = {f"w{k}": k * 0.25 for k in range(40)}
+    pairs = {(k, word): number + k for k in range(8) for word, number in table.items()}
+    return {"log": [""], "line": "", "seen": [], "by_step": {}, "table": table, "pairs": pairs}
+
+
+@pytest.mark.parametrize("form", ["cold", "specialised"])
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_calls(name, dynamic, form):
+    body, given = WHOLE[name]
+    mine, other = names_of_whole_calls(), names_of_whole_calls()
+    source = f"def f(x, a=None):\n    {body}"
+    function, plain = function_of(source, form, **mine), function_of(source, form, **other)
+    fast, captured = braze.compile(function, dynamic=dynamic), []
+    for call in range(20):
+        arguments = (X, given(call)) if given else (X,)
+        before = fast.counts()["captured"]
+        same(fast(*arguments), plain(*arguments))
+        captured.append(fast.counts()["captured"] - before)
+    for key in mine:
+        same(function.__globals__[key], plain.__globals__[key])
+    assert captured[14:] == [0] * 6, captured
+    assert "the recompile limit" not in fast.reasons() and "one_of_many" in ends(fast)
+    assert fast.counts()["replayed"] > 0
+
+
+def test_one_graph_is_asked_for():
+    fast = braze.compile(lambda x, a: x * 2 + len(a), fullgraph=True)
+    for call in range(7):
+        same(fast(X, "a" * call), X * 2 + call)
+    assert "one_of_many" not in ends(fast) and fast.counts()["captured"] == 7
+
+
+def test_few_values_of_whole_calls_stay_programs():
+    fast = braze.compile(lambda x, kind: x * 2 + len(kind))
+    for kind in ("a", "a", "bcd", "bcd", "ef", "ef", "ghij", "ghij", "klmno", "a", "bcd"):
+        same(fast(X, kind), X * 2 + len(kind))
+    assert "one_of_many" not in ends(fast) and fast.counts()["captured"] == 5
+
+
+def test_whole_calls_with_gradients():
+    def f(x, name):
+        return (x.sin() * len(name)).sum() + x.exp().mean()
+
+    fast = braze.compile(f)
+    with torch.enable_grad():
+        for call in range(12):
+            mine, other = (X.clone().requires_grad_() for _ in range(2))
+            fast(mine, "n" * call).backward()
+            f(other, "n" * call).backward()
             same(mine.grad, other.grad)
