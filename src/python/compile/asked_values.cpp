@@ -67,6 +67,13 @@ static bool is_other(const AskedValue& one, const guards::Call& call) {
   return !guards::row(one.guard.kind).test(one.guard.expected(), &value, call);
 }
 
+bool AskedValues::is_for_other_scalar(const guards::Call& call) const {
+  using enum guards::GuardKind;
+  return std::ranges::any_of(values, [&](const AskedValue& one) {
+    return (one.guard.kind == constant || one.guard.kind == deep) && is_other(one, call);
+  });
+}
+
 void AskedValues::add_others(const guards::Call& call, std::set<std::string>& paths) const {
   for (const AskedValue& one : values)
     if (is_other(one, call)) paths.insert(guards::to_text(one.guard.sources[0]));

@@ -44,6 +44,9 @@ struct AskedValues {
   /// The first instruction whose answer would be another one in this call; nothing: that is not why the segment is
   /// none for it.
   std::optional<int> first_other(const guards::Call& call) const;
+  /// A number or text would be another one in this call, rather than how many items there are: that may stay what
+  /// it has come to, as a history of the last few calls does.
+  bool is_for_other_scalar(const guards::Call& call) const;
   /// The values that are others in this call, by how the user would write them.
   void add_others(const guards::Call& call, std::set<std::string>& paths) const;
 };

@@ -263,11 +263,15 @@ py::object FunctionState::capture(const Arguments& arguments) {
   return drive(arguments, current_stance());
 }
 
-/// Programs have served one call each, and would not do for this one because of the values that they are for.
+/// Programs have served one call each, and would not do for this one because of the values that they are for. Of
+/// how many items there are, and of what is decided by numbers, there may be as many programs as of anything else.
 bool FunctionState::is_one_of_many(const Arguments& arguments) const {
   if (settings_.fullgraph || calls_.size() < few_whole_calls) return false;
+  const guards::Call call = arguments.call();
+  const bool is_full = calls_.is_full(settings_.recompile_limit);
   const auto is_other = [&](const auto& one) {
-    return one->replays <= 1 && one->asked.first_other(arguments.call());
+    return one->replays <= 1 &&
+           (is_full ? one->asked.first_other(call).has_value() : one->asked.is_for_other_scalar(call));
   };
   return std::ranges::count_if(calls_, is_other) >= few_whole_calls;
 }
