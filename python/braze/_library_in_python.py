@@ -106,10 +106,24 @@ def update(target: dict[Any, Any], mapping: Any, /, **more: Any) -> None:
         for key in [*mapping.keys()]:
             dict.__setitem__(target, key, mapping[key])
     for key in more:
-        if isinstance(target, OrderedDict):
-            target[key] = more[key]
-        else:
-            dict.__setitem__(target, key, more[key])
+        _put(target, key, more[key])
+
+
+def update_by_pairs(target: dict[Any, Any], pairs: Any, /, **more: Any) -> None:
+    """target.update(pairs, **more), where nothing says that it has keys"""
+    for pair in pairs:
+        if (type(pair) is not tuple and type(pair) is not list) or len(pair) != 2:
+            return C.end_graph("a dict of what are no pairs")
+        _put(target, pair[0], pair[1])
+    for key in more:
+        _put(target, key, more[key])
+
+
+def _put(target: dict[Any, Any], key: Any, value: Any) -> None:
+    if isinstance(target, OrderedDict):
+        target[key] = value
+    else:
+        dict.__setitem__(target, key, value)
 
 
 def items_of(iterable: Any) -> Iterator[Any]:
@@ -366,6 +380,7 @@ def install() -> None:
         ("set", collect),
         ("dict", fill),
         ("dict.update", update),
+        ("dict.update of pairs", update_by_pairs),
         ("items", items_of),
         ("items of a list", items_of_list),
     ):

@@ -13,6 +13,7 @@ import language_getters  # noqa: F401
 import language_given  # noqa: F401
 import language_library  # noqa: F401
 import language_objects  # noqa: F401
+import language_operators  # noqa: F401
 import language_references  # noqa: F401
 import language_tensors  # noqa: F401
 import language_text  # noqa: F401

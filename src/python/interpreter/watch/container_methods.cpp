@@ -111,6 +111,9 @@ bool Containers::update_dict(PyObject* dict, PyObject* const* arguments, Py_ssiz
   PyObject* entries = given ? arguments[0] : nullptr;
   const bool is_derived = entries && values_.is_known(entries) && !is_builtin_container(entries) &&
                           !PyODict_Check(dict) && watch_.iterables.is_read_as_dict(entries);
+  const bool gives_pairs = entries && values_.is_known(entries) && !PyDict_Check(entries) &&
+                           !is_builtin_container(entries) && !guards::is_scalar(entries) && run_.callee;
+  if (gives_pairs) return watch_.iterables.update(dict, arguments, count);
   if (entries &&
       (!values_.is_known(entries) || !(is_builtin_container(entries) || is_derived) || !values_.open(entries)))
     return abandon("a dict that cannot be guarded", entries);

@@ -171,7 +171,8 @@ bool Iterables::gives_keys(PyObject* keys) const {
 bool Iterables::update(PyObject* dict, PyObject* const* arguments, Py_ssize_t count) {
   PyObject* callee = run_.callee ? *run_.callee : nullptr;
   const bool is_on_stack = callee && Py_IS_TYPE(callee, &PyMethodDescr_Type);
-  PyObject* form = values_.tensors().stand_in_for(interned("dict.update"));
+  const bool has_keys = is_asked_for_keys(arguments[0], PyODict_Check(dict));
+  PyObject* form = values_.tensors().stand_in_for(interned(has_keys ? "dict.update" : "dict.update of pairs"));
   if (!is_on_stack || !form) return abandon(Break::dict_unguarded, arguments[0]);
   if (!values_.is_known(callee)) values_.make_constant(callee);
   if (!watch_.stand_ins.put_stand_in(callee, form)) return false;

@@ -143,6 +143,11 @@ bool Operators::user_comparison(PyObject* left, PyObject* right, int operation) 
   return (operation != Py_EQ && operation != Py_NE) || compare_identity(left, right);
 }
 
+/// Text and builtin containers know nothing of such an object, which is asked instead.
+bool Operators::leaves_it_to(PyObject* right) const {
+  return has_own_class(right, values_.tensors()) && !storage_type(right);
+}
+
 bool Operators::user_methods(PyObject* left, PyObject* right,
                              const std::vector<std::pair<PyObject*, std::string>>& asked) {
   bool any_own = false;
@@ -151,8 +156,10 @@ bool Operators::user_methods(PyObject* left, PyObject* right,
     // Numbers and None leave it to the other, and so do text and containers on the right; tensors look at it.
     const bool is_number = PyLong_CheckExact(operand) || PyFloat_CheckExact(operand) || PyBool_Check(operand) ||
                            PyComplex_CheckExact(operand);
+    const bool is_text_or_container =
+        guards::is_scalar(operand) || is_builtin_container(operand) || guards::is_deque(operand);
     const bool is_passive = is_number || operand == Py_None ||
-                            (operand == right && (guards::is_scalar(operand) || is_builtin_container(operand))) ||
+                            (is_text_or_container && (operand == right || leaves_it_to(right))) ||
                             (Arrays::is_object(operand) && is_traced_array(operand == left ? right : left));
     if (!values_.is_known(operand) || (!is_own && !is_passive)) return false;
     any_own |= is_own;
@@ -174,12 +181,27 @@ bool Operators::unary(PyObject* value, const char* method) {
   return !abandoned() && operands({value}, own_operators);
 }
 
+/// What has an addition of its own is asked for that before a list or deque is made longer by it.
+static bool has_addition(PyObject* object) {
+  const PyNumberMethods* number = Py_TYPE(object)->tp_as_number;
+  return number && number->nb_add;
+}
+
 /// `list += iterable`: C code goes through something else than a list or tuple, such as a generator or the values
-/// of a dict. What has an addition of its own is asked for that.
+/// of a dict.
 static bool goes_through(PyObject* left, PyObject* right, int operation) {
-  if (operation != NB_INPLACE_ADD || !PyList_CheckExact(left)) return false;
-  const PyNumberMethods* number = Py_TYPE(right)->tp_as_number;
-  return !PyList_CheckExact(right) && !PyTuple_CheckExact(right) && !(number && number->nb_add);
+  return operation == NB_INPLACE_ADD && PyList_CheckExact(left) && !PyList_CheckExact(right) &&
+         !PyTuple_CheckExact(right) && !has_addition(right);
+}
+
+/// `dict |= mapping` and `dict |= pairs` do what update() does, whatever the other says of `|`.
+bool Operators::update_dict(PyObject* dict, PyObject* entries) {
+  static PyObject* const update = interned("update");
+  if (!values_.is_known(dict) || !update) return abandon("a dict that cannot be guarded", dict);
+  run_.keyword_names = nullptr;
+  if (!watch_.methods.call_method(update, dict, &entries, 1)) return false;
+  activity().makes_result = false;
+  return true;
 }
 
 bool Operators::binary(PyObject* left, PyObject* right, int operation) {
@@ -211,11 +233,10 @@ bool Operators::binary(PyObject* left, PyObject* right, int operation) {
     run_.keyword_names = nullptr;
     return watch_.containers.change_set(method, left, &right, 1);
   }
-  if (changes && operation == NB_INPLACE_OR && is_exact_dict(left) && values_.source_of(left) &&
-      is_exact_dict(right)) {
-    run_.keyword_names = nullptr;
-    return watch_.containers.update_dict(left, &right, 1);
-  }
+  if (operation == NB_INPLACE_OR && (PyDict_CheckExact(left) || PyODict_CheckExact(left)))
+    return update_dict(left, right);
+  if (operation == NB_INPLACE_ADD && guards::is_deque(left) && !has_addition(right))
+    return watch_.deques.call_deque("extend", left, &right, 1);
   if (changes && !values_.is_made(left)) return abandon("a container that existed before is changed", left);
   if (goes_through(left, right, operation)) return watch_.containers.iterate(right);
   if (watch_.views.combines_keys(left, right, operation)) return allow_made_result();

@@ -30,6 +30,8 @@ class Operators final : Domain {
   bool user_operator(PyObject* left, PyObject* right, int operation);
   bool user_comparison(PyObject* left, PyObject* right, int operation);
   bool user_methods(PyObject* left, PyObject* right, const std::vector<std::pair<PyObject*, std::string>>& asked);
+  bool leaves_it_to(PyObject* right) const;
+  bool update_dict(PyObject* dict, PyObject* entries);
   bool compares_items(PyObject* left, PyObject* right, int operation);
   bool compare_items(PyObject* left, PyObject* right);
   bool compare(PyObject* left, PyObject* right, int operation);
