@@ -2,6 +2,7 @@
 
 import collections.abc
 
+import torch
 from staleness import case, module, tensor
 
 CLASSES = """
@@ -208,4 +209,83 @@ special(
     "return x * sum(p for p, q in zip(a, a))",
     setup="I.__iter__ = lambda s: iter([2])",
     iter=lambda s: iter([3]),
+)
+
+
+# ------------------------------------------------------------- what text and containers leave to the other operand
+
+REFLECTED = """
+class R:
+    def __radd__(self, other): return [*other, 5]
+    def __ror__(self, other): return {**other, "r": 1}
+    def __eq__(self, other): return True
+    __hash__ = None
+r = R()
+OLD, DICT = [1], {"a": 1}
+"""
+
+
+def six(self, other):
+    return [*other, 6]
+
+
+later("reflected_replaced", "return x, [1] + r", lambda m: setattr(m.R, "__radd__", six), REFLECTED)
+later("reflected_by_made", "return x, [1] + R()", lambda m: setattr(m.R, "__radd__", six), REFLECTED)
+later("reflected_of_older", "return x, OLD + r", lambda m: m.OLD.append(2), REFLECTED)
+later("reflected_of_older_dict", "return x, DICT | r", lambda m: m.DICT.update(b=2), REFLECTED)
+later("reflected_gone", "return x, DICT | r", lambda m: setattr(m.R, "__ror__", lambda s, o: 4), REFLECTED)
+later(
+    "reflected_eq", "return x, [1] == r, 'a' == r", lambda m: setattr(m.R, "__eq__", lambda s, o: False), REFLECTED
+)
+later(
+    "reflected_added",
+    "try: return x, [1] + a\nexcept TypeError: return x + 3",
+    lambda m: setattr(m.I, "__radd__", six),
+)
+later(
+    "updated_by_pairs",
+    "d = {}\nd |= ((k, x * v) for k, v in P)\nreturn d",
+    lambda m: m.P.pop(),
+    'P = [("a", 1), ("b", 2)]',
+)
+later(
+    "extended_by_generator",
+    "q = collections.deque()\nq += (x * v for v in P)\nreturn list(q)",
+    lambda m: m.P.pop(),
+    "import collections\nP = [1, 2]",
+)
+
+HANDLED = """
+import torch
+class H:
+    def __init__(self, tensor): self.tensor = tensor
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return func(*[one.tensor if isinstance(one, H) else one for one in args], **(kwargs or {}))
+h = H(torch.ones(()))
+HS = [h]
+"""
+NOTHING = classmethod(lambda cls, func, types, args=(), kwargs=None: torch.zeros(()))
+
+later(
+    "handler_replaced",
+    "return torch.sin(h), torch.add(x, h), x * h, x.add(h)",
+    lambda m: setattr(m.H, "__torch_function__", NOTHING),
+    HANDLED,
+)
+later(
+    "handler_of_object",
+    "return torch.sin(h)",
+    lambda m: setattr(m.h, "__torch_function__", lambda *a, **k: torch.zeros(())),
+    HANDLED,
+)
+later(
+    "handled_holds_other", "return torch.sin(h) + x", lambda m: setattr(m.h, "tensor", torch.ones(()) * 3), HANDLED
+)
+later("handled_other_object", "return torch.sin(h) + x", lambda m: setattr(m, "h", m.H(torch.zeros(()))), HANDLED)
+later(
+    "handled_no_longer",
+    "try: return torch.sin(h)\nexcept Exception: return x",
+    lambda m: delattr(m.H, "__torch_function__"),
+    HANDLED,
 )

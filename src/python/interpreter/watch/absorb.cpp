@@ -12,6 +12,7 @@
 #include "python/interpreter/watch/addresses.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/traced_arrays.h"
+#include "python/interpreter/watch/tree_nodes.h"
 
 namespace braze::interpreter {
 
@@ -43,7 +44,7 @@ bool is_enum_of_pybind(PyObject* value) {
 /// Of one value and all within it.
 class Absorption {
  public:
-  explicit Absorption(Values& values) : values_(values) {}
+  explicit Absorption(Values& values, bool by_torch = false) : values_(values), by_torch_(by_torch) {}
   bool absorb(PyObject* value);
 
  private:
@@ -53,8 +54,10 @@ class Absorption {
   bool absorb_made_slice(PyObject* slice);
   bool absorb_held(PyObject* value);
   void make_held(PyObject* holder, PyObject* referent);
+  bool hands_on(PyObject* value);
 
   Values& values_;
+  const bool by_torch_;
   std::unordered_set<PyObject*> seen_;
   int level_ = 0;  ///< Of the container that is being absorbed.
 };
@@ -100,8 +103,23 @@ bool Absorption::absorb_one(PyObject* value) {
   if (guards::is_deque(value) && values_.source_of(value)) return absorb_items(value);
   const bool is_tuple = !is_container && values_.is_known(value) && acts_as_tuple(values_, value);
   const bool is_list = !is_container && values_.source_of(value) && acts_as_list(value);
-  if (!is_container && !is_tuple && !is_list) return values_.is_made(value) && absorb_held(value);
+  if (!is_container && !is_tuple && !is_list)
+    return (by_torch_ && hands_on(value)) || (values_.is_made(value) && absorb_held(value));
   return values_.is_known(value) && absorb_items(value);
+}
+
+/// An older object that PyTorch asks for a handler, and nothing else: its class has one, which keep_protocols() has
+/// guarded, and it has none of its own.
+bool Absorption::hands_on(PyObject* value) {
+  static PyObject* const name = PyUnicode_InternFromString("__torch_function__");  // For good.
+  const guards::Source* source = values_.source_of(value);
+  PyObject* dict = guards::instance_dict(value);
+  PyObject* handler = name ? _PyType_Lookup(Py_TYPE(value), name) : nullptr;
+  const bool is_handled = source && handler && Py_IS_TYPE(handler, &PyClassMethod_Type) && !storage_type(value) &&
+                          Py_TYPE(value)->tp_getattro == PyObject_GenericGetAttr && dict &&
+                          !PyDict_GetItemWithError(dict, name);
+  if (is_handled) values_.guards().lacks(source, name);
+  return is_handled;
 }
 
 bool Absorption::absorb_made_slice(PyObject* slice) {
@@ -149,6 +167,14 @@ bool Absorption::absorb_items(PyObject* container) {
 bool Absorption::absorb_held(PyObject* value) {
   PyTypeObject* type = Py_TYPE(value);
   if (storage_type(value)) return absorb_items(value);  // Of a subclass.
+  if (PyObject* const dict = fields_of_node(type) ? guards::instance_dict(value) : nullptr) {
+    if (!seen_.insert(value).second) return true;
+    Py_ssize_t at = 0;
+    PyObject *name, *held;
+    while (PyDict_Next(dict, &at, &name, &held))
+      if (!absorb(held)) return false;
+    return true;
+  }
   if (!is_exact_builtin(type) || !type->tp_traverse || !(type->tp_iternext || type->tp_iter) ||
       PyGen_CheckExact(value))
     return true;
@@ -233,6 +259,10 @@ bool has_lasting_error_state(Values* values) {
 
 bool absorb(Values& values, PyObject* value) {
   return Absorption(values).absorb(value);
+}
+
+bool absorb_by_torch(Values& values, PyObject* value) {
+  return Absorption(values, true).absorb(value);
 }
 
 }  // namespace braze::interpreter

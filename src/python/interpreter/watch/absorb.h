@@ -9,6 +9,9 @@ namespace braze::interpreter {
 
 /// All that a C function may read of `value` is guarded: scalars, tensors, builtin containers of them.
 bool absorb(Values& values, PyObject* value);
+/// Likewise of what a function of PyTorch's is given: an object whose class has a `__torch_function__`, which is no
+/// tensor, is only handed on to that.
+bool absorb_by_torch(Values& values, PyObject* value);
 /// What NumPy does about quotients by zero and the like: nothing, a warning or an exception, as numpy.errstate
 /// says.
 void keep_error_state(Values& values);

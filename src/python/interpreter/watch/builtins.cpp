@@ -262,7 +262,9 @@ bool Builtins::call_of_torch(PyObject* function, PyObject* const* arguments, Py_
   if (makes_tensor(function) && count > 0 && holds_tensors(arguments[0])) return abandon(Break::tensor_of_values);
   activity().answer = tensors.answer(function, arguments, count);
   if (!activity().answer && tensors.modes().has_default_device() && !put_default_device(function)) return false;
-  return absorb_all(arguments, count, function) && allow_made_result(Entry::tensor);
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if (!absorb_by_torch(values_, arguments[i]) && !absorb_all(arguments + i, 1, function)) return false;
+  return allow_made_result(Entry::tensor);
 }
 
 bool Builtins::put_default_device(PyObject* function) {

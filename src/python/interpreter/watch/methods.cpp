@@ -71,7 +71,9 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
     }
     if (gives_class) return values_.pin(arguments[0]) && allow_made_result(Entry::tensor);
     if (text_of(name) == "new") put_new_empty(arguments, count);
-    return absorb_all(arguments, count, nullptr) && allow_made_result(Entry::tensor);
+    for (Py_ssize_t i = 0; i < count; ++i)
+      if (!absorb_by_torch(values_, arguments[i]) && !absorb_all(arguments + i, 1, nullptr)) return false;
+    return allow_made_result(Entry::tensor);
   }
   if (is_a(self, "torch.device") && (text_of(name) == "__enter__" || text_of(name) == "__exit__"))
     return abandon("a device as a context", self);

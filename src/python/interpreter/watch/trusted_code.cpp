@@ -9,6 +9,7 @@
 #include "python/interpreter/cpython.h"
 #include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/tree_nodes.h"
 #include "python/interpreter/watch/watch.h"
 
 namespace braze::interpreter {
@@ -76,21 +77,6 @@ bool is_entered(PyObject* function) {
 bool is_tree_spec(PyObject* value) {
   return PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HEAPTYPE) &&
          text_of(PyDict_GetItemString(guards::class_dict(Py_TYPE(value)), "__module__")) == "torch.utils._pytree";
-}
-
-/// The classes that torch.utils._pytree takes apart, and how: anybody may register more.
-void keep_node_types(Values& values) {
-  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.utils._pytree");
-  PyObject* nodes = module && PyModule_Check(module)
-                        ? PyDict_GetItemString(PyModule_GetDict(module), "SUPPORTED_NODES")
-                        : nullptr;
-  if (!nodes || !PyDict_CheckExact(nodes)) return;
-  const guards::Source* source = values.sources().object(nodes, "torch.utils._pytree.SUPPORTED_NODES");
-  values.guards().length(source, static_cast<size_t>(PyDict_GET_SIZE(nodes)));
-  Py_ssize_t at = 0;
-  PyObject *type, *definition;
-  while (PyDict_Next(nodes, &at, &type, &definition))
-    values.guards().identity(values.sources().dict_item(source, type), definition);
 }
 
 /// A function that somebody has put in the place of one of those modules', as tensordict does with vmap's.
@@ -161,7 +147,22 @@ bool TrustedCode::opens_for_trusted(PyObject* value) {
     return watch_.partials.open_partial(value, parts) && opens_for_trusted(parts[0].get()) &&
            absorb(values_, parts[1].get()) && absorb(values_, parts[2].get());
   }
+  if (values_.source_of(value) && opens_node(value)) return true;
   return absorb(values_, value) || (!PyType_Check(value) && watch_.classes.special_function(value, "__call__"));
+}
+
+/// An older object that torch.utils._pytree takes apart: by functions that are watched, or field by field.
+bool TrustedCode::opens_node(PyObject* value) {
+  if (is_taken_apart_by_user(Py_TYPE(value))) return watch_.classes.keep_class_of(value);
+  PyObject *const fields = fields_of_node(Py_TYPE(value)), *const dict = guards::instance_dict(value);
+  if (!fields || !dict || Py_TYPE(value)->tp_getattro != PyObject_GenericGetAttr) return false;
+  Py_ssize_t at = 0;
+  PyObject *name, *field;
+  while (PyDict_Next(fields, &at, &name, &field)) {
+    PyObject* const held = PyDict_GetItemWithError(dict, name);
+    if (!held || !watch_.attributes.plain_attribute(value, name) || !opens_for_trusted(held)) return false;
+  }
+  return true;
 }
 
 void TrustedCode::keep_fresh(PyObject* value) {
@@ -185,12 +186,31 @@ void TrustedCode::keep_fresh(PyObject* value, std::unordered_set<PyObject*>& see
 
 TrustedCode::Way TrustedCode::way_from_trusted(Frame* frame) {
   if (is_trusted_code(frame)) return Way::unwatched;
-  if (values_.is_known(reinterpret_cast<PyObject*>(function_of(frame)))) return Way::watched;
-  if (is_library(module_with(frame->f_globals))) return Way::unwatched;
   const Frame* caller = frame->previous;
+  const bool by_trees = caller && module_with(caller->f_globals) == "torch.utils._pytree";
+  if (by_trees && learn_constructor(frame)) return Way::watched;
+  auto* const function = reinterpret_cast<PyObject*>(function_of(frame));
+  if (values_.is_known(function)) return Way::watched;
+  if (PyObject* const found = by_trees ? learn_node_function(values_, function) : nullptr)
+    return Py_IS_TYPE(found, &PyMethod_Type) && !watch_.calls.learn_method(found) ? Way::unknown : Way::watched;
+  if (is_library(module_with(frame->f_globals))) return Way::unwatched;
   const bool replaces =
       caller && is_trusted_code(caller) && learn_replacement(values_, function_of(frame), caller->f_globals);
   return replaces ? Way::watched : Way::unknown;
+}
+
+/// The `__init__` of an object that torch.utils._pytree makes anew: of a dataclass that is registered.
+bool TrustedCode::learn_constructor(Frame* frame) {
+  auto* const function = reinterpret_cast<PyObject*>(function_of(frame));
+  PyObject* const self = frame->f_code->co_argcount > 0 ? frame->localsplus[0] : nullptr;
+  const bool is_new = self && !values_.is_known(self) && fields_of_node(Py_TYPE(self)) &&
+                      find_in_type(Py_TYPE(self), "__init__") == function;
+  if (!is_new) return false;
+  auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(self));
+  const guards::Source* source = watch_.classes.class_source(type);
+  if (!values_.learn(type, source)) return false;
+  values_.make(self);
+  return values_.learn(function, values_.sources().type_attribute(source, interned("__init__")));
 }
 
 bool TrustedCode::entered_from_trusted(Frame* frame) {

@@ -31,6 +31,8 @@ class TrustedCode final : Domain {
  private:
   void keep_fresh(PyObject* value, std::unordered_set<PyObject*>& seen);
   static bool is_trusted_code(const Frame* frame);
+  bool learn_constructor(Frame* frame);
+  bool opens_node(PyObject* value);
   bool open_closure(PyObject* function);
   bool opens_for_trusted(PyObject* value);
 };

@@ -1,6 +1,7 @@
 // python/interpreter/watch/watched_run.cpp
 #include "python/interpreter/watch/watched_run.h"
 
+#include <algorithm>
 #include <string>
 
 #include "python/guards/keys.h"
@@ -74,11 +75,10 @@ bool WatchedRun::operand(PyObject* value, BreakReason why) {
 }
 
 bool WatchedRun::operands(std::initializer_list<PyObject*> values, BreakReason why) {
-  bool any_tensor = false;
-  for (PyObject* value : values) {
-    if (!operand(value, why)) return false;
-    any_tensor |= this->values.tensors().is_tensor(value);
-  }
+  const bool any_tensor =
+      std::ranges::any_of(values, [&](PyObject* value) { return this->values.tensors().is_tensor(value); });
+  for (PyObject* value : values)
+    if (!(any_tensor && absorb_by_torch(this->values, value)) && !operand(value, why)) return false;
   return allow_made_result(any_tensor ? Entry::tensor : Entry::none);
 }
 

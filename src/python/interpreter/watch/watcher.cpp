@@ -199,8 +199,8 @@ bool Watcher::learn_torch_function(Frame* frame) {
   if (PyType_Check(first)) {
     PyObject* tensor = values().tensors().tensor_type();
     const bool is_of_tensors = PyType_IsSubtype(as_type(first), as_type(tensor));
-    if (!is_of_tensors && !values().is_known(first)) return false;
-    if (is_of_tensors && !values().learn(first, watch_.classes.class_source(first))) return false;
+    if ((is_of_tensors || !values().is_known(first)) && !values().learn(first, watch_.classes.class_source(first)))
+      return false;
     PyObject* found = class_entry(first, "__torch_function__");
     if (!found || !Py_IS_TYPE(found, &PyClassMethod_Type) ||
         !watch_.classes.learn_class_entry(found,
