@@ -1,5 +1,6 @@
 #include "python/compile/promises.h"
 
+#include <string_view>
 #include <unordered_map>
 
 #include "python/errors.h"
@@ -50,13 +51,30 @@ bool is_allowed_by_torch(PyObject* function) noexcept {
   return is_allowed;
 }
 
+/// torch.compiler.disable() has wrapped a function, for all that it calls, too. What is PyTorch's own stays
+/// understood.
+bool is_disabled_by_torch(PyObject* function) noexcept {
+  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  if (!dict || PyDict_GetItemString(dict, "_torchdynamo_disable") != Py_True ||
+      PyDict_GetItemString(dict, "_torchdynamo_disable_recursive") == Py_False)
+    return false;
+  PyObject* original = PyDict_GetItemString(dict, "_torchdynamo_orig_callable");
+  PyObject* name = original && PyFunction_Check(original)
+                       ? PyDict_GetItemString(PyFunction_GET_GLOBALS(original), "__name__")
+                       : nullptr;
+  const char* module = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+  return module && !std::string_view(module).starts_with("torch.");
+}
+
 }  // namespace
 
 Promise promise_about(PyObject* function) noexcept {
   const auto& all = all_promises();
   const auto found = all.find(function);
   if (found != all.end() && is_alive(found->second)) return found->second.promise;
-  return PyFunction_Check(function) && is_allowed_by_torch(function) ? Promise::in_graph : Promise::none;
+  if (!PyFunction_Check(function)) return Promise::none;
+  if (is_disabled_by_torch(function)) return Promise::disabled;
+  return is_allowed_by_torch(function) ? Promise::in_graph : Promise::none;
 }
 
 void add_promises(py::module_& module) {

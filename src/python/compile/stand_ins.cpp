@@ -57,6 +57,13 @@ int attention_backend(py::handle backend) {
   return is_member ? py::int_(py::reinterpret_borrow<py::object>(backend)).cast<int>() : -1;
 }
 
+std::string_view module_of(PyObject* function) noexcept {
+  PyObject* globals = PyFunction_GET_GLOBALS(function);
+  PyObject* name = PyDict_Check(globals) ? PyDict_GetItemString(globals, "__name__") : nullptr;
+  const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+  return text ? text : "";
+}
+
 constexpr std::string_view gradient_transforms[] = {"grad", "grad_and_value", "vjp", "jacrev", "hessian"};
 
 /// torch.func loads what it needs when it is first used, under a lock: it does so now, natively, as a capture may
@@ -64,10 +71,7 @@ constexpr std::string_view gradient_transforms[] = {"grad", "grad_and_value", "v
 void prepare_transforms(PyObject* function) {
   static bool is_prepared = false, is_prepared_for_gradients = false;  // Once a process, guarded by the GIL.
   if (is_prepared && is_prepared_for_gradients) return;
-  PyObject* globals = PyFunction_GET_GLOBALS(function);
-  PyObject* name = PyDict_Check(globals) ? PyDict_GetItemString(globals, "__name__") : nullptr;
-  const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
-  const std::string_view module = text ? text : "";
+  const std::string_view module = module_of(function);
   if (!module.starts_with("torch._functorch.") && !module.starts_with("torch._higher_order_ops.")) return;
   // Taking gradients loads the whole of torch._dynamo, which others do without.
   const std::string name_of_function =
@@ -86,16 +90,49 @@ void prepare_transforms(PyObject* function) {
   }
 }
 
-/// Once torch.compile was used in a process, functions of torch.optim are wrapped to keep Dynamo out of them
-/// (torch._dynamo.eval_frame.TorchPatcher): what is wrapped. Else null.
-PyObject* kept_from_dynamo(PyObject* function) noexcept {
+/// What a wrapper of Dynamo's is around. Once torch.compile was used in a process, PyTorch's own functions are
+/// wrapped to keep Dynamo out of them (torch._dynamo.eval_frame.TorchPatcher); what the user has wrapped by
+/// torch.compile() is compiled with what calls it. Else null.
+PyObject* wrapped_by_dynamo(PyObject* function) noexcept {
   PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
   PyObject* original = dict ? PyDict_GetItemString(dict, "_torchdynamo_orig_callable") : nullptr;
-  if (!original || !PyFunction_Check(original) || PyDict_GetItemString(dict, "_torchdynamo_disable") != Py_True)
-    return nullptr;
-  PyObject* name = PyDict_GetItemString(PyFunction_GET_GLOBALS(original), "__name__");
-  const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
-  return text && std::string_view(text).starts_with("torch.optim.") ? original : nullptr;
+  if (!original || !PyFunction_Check(original) || module_of(function) != "torch._dynamo.eval_frame") return nullptr;
+  const bool is_kept_out = PyDict_GetItemString(dict, "_torchdynamo_disable") == Py_True;
+  const std::string_view module = module_of(original);
+  return !is_kept_out || module.starts_with("torch.") ? original : nullptr;
+}
+
+/// Functions of modules that few programs load: what stands in for them is loaded when a capture first meets them.
+struct LateForm {
+  std::string_view module;
+  const char* name;
+  const char* form;  ///< The module that has it, by the same name.
+};
+
+constexpr LateForm late_forms[] = {
+    {"torch.nn.attention.flex_attention", "flex_attention", "braze._flex_attention"},
+    {"torch._dynamo.decorators", "mark_static", "braze._marks"},
+    {"torch.masked._ops", "_combine_input_and_mask", "braze._masked"},
+};
+
+/// Null: there is none, or it cannot be loaded.
+PyObject* late_form_of(PyObject* function) noexcept {
+  const auto* object = reinterpret_cast<PyFunctionObject*>(function);
+  for (const LateForm& row : late_forms) {
+    if (PyUnicode_CompareWithASCIIString(object->func_name, row.name) != 0) continue;
+    if (module_of(function) != row.module || PyDict_GetItemString(object->func_globals, row.name) != function)
+      continue;
+    const capture::RunForReal real;
+    const interpreter::Pause unwatched;
+    try {
+      py::object form = imported(row.form).attr(row.name);
+      return all_stand_ins()[Py_NewRef(function)] =
+                 form.release().ptr();  // Both for good, as add_stand_ins() has it.
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("braze");
+    }
+  }
+  return nullptr;
 }
 
 /// Once torch.compile was used in a process, every module that is made is noted down by its address, for Dynamo
@@ -103,9 +140,7 @@ PyObject* kept_from_dynamo(PyObject* function) noexcept {
 bool notes_module_down(PyObject* function) noexcept {
   const auto* object = reinterpret_cast<PyFunctionObject*>(function);
   if (PyUnicode_CompareWithASCIIString(object->func_qualname, "GenerationTracker.tag") != 0) return false;
-  PyObject* name = PyDict_GetItemString(object->func_globals, "__name__");
-  return name && PyUnicode_Check(name) &&
-         PyUnicode_CompareWithASCIIString(name, "torch._dynamo.mutation_guard") == 0;
+  return module_of(function) == "torch._dynamo.mutation_guard";
 }
 
 PyObject* leave_module_unnoted() {
@@ -239,11 +274,12 @@ bool stands_for_other(PyTypeObject* type) noexcept {
 PyObject* stand_in_for(PyObject* function) noexcept {
   if (PyFunction_Check(function)) {
     prepare_transforms(function);
-    if (PyObject* original = kept_from_dynamo(function)) return original;
+    if (PyObject* original = wrapped_by_dynamo(function)) return original;
     if (notes_module_down(function)) return leave_module_unnoted();
   }
   const auto found = all_stand_ins().find(function);
-  return found == all_stand_ins().end() ? nullptr : found->second;
+  if (found != all_stand_ins().end()) return found->second;
+  return PyFunction_Check(function) ? late_form_of(function) : nullptr;
 }
 
 void add_stand_ins(py::module_& module) {
