@@ -289,3 +289,12 @@ later(
     lambda m: delattr(m.H, "__torch_function__"),
     HANDLED,
 )
+
+SLOTTED = HANDLED.replace("class H:\n", "class H:\n    __slots__ = ('tensor',)\n")
+
+
+def hold_three(m):
+    m.h.tensor = torch.ones(()) * 3
+
+
+later("handled_with_slots", "return torch.sin(h) + x", hold_three, SLOTTED)

@@ -116,8 +116,8 @@ bool Absorption::hands_on(PyObject* value) {
   PyObject* dict = guards::instance_dict(value);
   PyObject* handler = name ? _PyType_Lookup(Py_TYPE(value), name) : nullptr;
   const bool is_handled = source && handler && Py_IS_TYPE(handler, &PyClassMethod_Type) && !storage_type(value) &&
-                          Py_TYPE(value)->tp_getattro == PyObject_GenericGetAttr && dict &&
-                          !PyDict_GetItemWithError(dict, name);
+                          Py_TYPE(value)->tp_getattro == PyObject_GenericGetAttr &&
+                          (!dict || !PyDict_GetItemWithError(dict, name));  // Slots: there is none.
   if (is_handled) values_.guards().lacks(source, name);
   return is_handled;
 }
