@@ -177,8 +177,8 @@ Rebuilder::Node Rebuilder::create(PyObject* value) {
   if (Py_IS_TYPE(value, &PyMethod_Type))
     return builder_.method(node_of(PyMethod_GET_FUNCTION(value)), node_of(PyMethod_GET_SELF(value)));
   if (PyCFunction_CheckExact(value)) {
-    // As a hook. Elsewhere what is in the container counts.
-    if (!sets_hooks_ || !is_method_of_container(value))
+    // As a hook, or where an effect stores it. Elsewhere what is in the container counts.
+    if (!binds_methods_ || !is_method_of_container(value))
       throw NotRebuilt{"a C function: " + guards::describe(value)};
     return attribute(PyCFunction_GET_SELF(value), reinterpret_cast<PyCFunctionObject*>(value)->m_ml->ml_name);
   }

@@ -111,7 +111,7 @@ class Rebuilder {
   std::vector<std::pair<PyObject*, Node>> unfilled_;
   std::vector<PyObject*> outputs_;
   int depth_ = 0;                  ///< Of what is being created.
-  bool sets_hooks_ = false;        ///< What is being created is a hook.
+  bool binds_methods_ = false;     ///< What is being created is a hook, or stored by an effect.
   std::vector<guards::Ref> held_;  ///< Keys of nodes_.
 };
 

@@ -21,14 +21,17 @@ void Rebuilder::effect(const interpreter::Effect& effect) {
   std::vector<Node> operands;
   std::vector<const Ref*> all = {&effect.target, &effect.key, &effect.value};
   for (const Ref& operand : effect.rest) all.push_back(&operand);
+  binds_methods_ = true;  // `module.shows = seen.append`: of the list that this call makes.
   for (const Ref* operand : all) {
     if (!*operand) continue;
     hold(operand->get());
-    const bool is_method = PyCFunction_Check(operand->get()) || Py_IS_TYPE(operand->get(), &PyMethodDescr_Type) ||
+    const bool is_called = operand == &effect.target && PyCFunction_Check(operand->get());
+    const bool is_method = is_called || Py_IS_TYPE(operand->get(), &PyMethodDescr_Type) ||
                            Py_IS_TYPE(operand->get(), &PyWrapperDescr_Type);
     operands.push_back(is_method ? constant(operand->get())  // Of an exact dict or deque.
                                  : node(operand->get()));
   }
+  binds_methods_ = false;
   builder_.effect(effect.kind, operands);
 }
 
@@ -43,7 +46,7 @@ void Rebuilder::hooks(const interpreter::Effect& effect) {
   builder_.effect(guards::EffectKind::call, operands);
   if (hooks.dict == Py_None) return;
   hold(hooks.dict);
-  sets_hooks_ = true;
+  binds_methods_ = true;
   const Node dict = node(hooks.dict);
   const bool is_complete = guards::for_each_key(hooks.dict, [&](PyObject* key) {
     PyObject* hook = guards::entry_of_key(hooks.dict, key);
@@ -52,7 +55,7 @@ void Rebuilder::hooks(const interpreter::Effect& effect) {
     builder_.effect(guards::EffectKind::store_item, entry);
     return true;
   });
-  sets_hooks_ = false;
+  binds_methods_ = false;
   if (!is_complete) throw NotRebuilt{"hooks on a gradient that cannot be read"};
 }
 

@@ -203,3 +203,44 @@ def context_manager_effects():
     )
     yield call(m.f, tensor()).watch(m)
     m.k = 2
+
+
+@case
+def stored_method_of_a_list_of_the_call():
+    m = module(
+        "log = print\nkept = [0]\nk = 1\n"
+        "def f(x):\n"
+        "    global log, take\n"
+        "    made = [k]\n"
+        "    log, take = made.append, kept.pop\n"
+        "    return made, x * k\n"
+        "def g(x):\n"
+        "    made, y = f(x)\n"
+        "    log(k + 1)\n"
+        "    kept.append(7)\n"
+        "    return made, y, take(), log.__self__ is made, take.__self__ is kept"
+    )
+    yield m.g, tensor()
+    m.k = 2
+    yield
+    m.kept = [1, 2]
+
+
+@case
+def stored_method_of_a_dict_of_the_call():
+    m = module(
+        "class Box: pass\nbox = Box()\nk = 1\n"
+        "def f(x):\n"
+        "    made = {'a': k}\n"
+        "    box.ask, box.set = made.get, made.setdefault\n"
+        "    return made, x * box.ask('a')"
+    )
+    f, box = m.f, m.box
+
+    def called(x):
+        made, y = f(x)
+        box.set("b", 5)
+        return made, y, box.ask("b"), box.ask.__self__ is made
+
+    yield called, tensor()
+    m.k = 2
