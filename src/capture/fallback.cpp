@@ -5,6 +5,7 @@
 #include "capture/arguments.h"
 #include "capture/ask_shapes.h"
 #include "capture/call.h"
+#include "capture/changed_filters.h"
 #include "capture/devices.h"
 #include "capture/gates.h"
 #include "capture/number.h"
@@ -309,6 +310,9 @@ bool may_write_unsaid(const c10::OperatorHandle& op) {
 
 void record_fallback(Recorder& recorder, const OpEntry& entry, Stack* stack, Shapes* guessed) {
   const std::span<const c10::IValue> arguments(stack->data() + stack->size() - entry.arguments, entry.arguments);
+  if (have_filters_changed())
+    throw UserError(
+        concat("braze: ", entry.op.schema().name(), " may warn, and the filters of warnings have changed"));
   fix_numbers(entry, {stack->data() + stack->size() - entry.arguments, entry.arguments});
   if (!returns_only_tensors(entry) || (entry.dynamic && !has_known_shape(recorder, entry, arguments)))
     return record_frozen(recorder, entry, stack);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 
+#include "capture/changed_filters.h"
 #include "capture/changed_switches.h"
 #include "capture/gate.h"
 #include "capture/generator.h"
@@ -143,6 +144,7 @@ void CapturedRun::record(const std::function<void()>& body) {
   const HandledExceptionScope handled;
   const ModesScope modes;
   const capture::SwitchesAtBegin switches;
+  const capture::FiltersAtBegin filters;
   world_.modes().begin();
   function_modes_ = count_function_modes();
   UserLineScope lines;

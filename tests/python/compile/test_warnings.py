@@ -2,6 +2,7 @@
 
 # ruff: noqa: B028  (where a warning is shown is what is tested)
 
+import re
 import sys
 import warnings
 
@@ -14,6 +15,7 @@ from braze._load import C
 
 pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
 X = torch.randn(1, 2, 4, 4)
+PATTERN = re.compile("of size", re.IGNORECASE)  # As filters compile it; from here on `re` knows it.
 GRID = torch.rand(1, 4, 4, 2)
 
 
@@ -81,7 +83,42 @@ def caught(x):
     return x * 7
 
 
-WHOLE = [plain, of_a_class, deprecated, at_the_caller, in_a_loop, in_torch, in_torch_for_its_caller, caught]
+def with_filters_of_its_own(x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("error", message=PATTERN.pattern, category=Own)
+        y = torch.sin(x) @ x.mT
+    return y + 1
+
+
+def that_records_nothing(x):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        y = x * 2
+    return y + len(seen)
+
+
+def before_filters_of_its_own(x):
+    warnings.warn("before")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return x * 2
+
+
+def with_nested_filters(x):
+    for action in ("ignore", "error"):
+        with warnings.catch_warnings():
+            warnings.simplefilter(action)
+            with warnings.catch_warnings():
+                warnings.resetwarnings()
+                x = x * 2
+    return x
+
+
+WHOLE = [
+    *(plain, of_a_class, deprecated, at_the_caller, in_a_loop, in_torch, in_torch_for_its_caller, caught),
+    *(with_filters_of_its_own, that_records_nothing, before_filters_of_its_own, with_nested_filters),
+]
 
 
 def at_the_caller_of_all(x):
@@ -106,7 +143,56 @@ def with_a_source(x):
     return x + 1
 
 
-IN_PARTS = [quiet, at_the_caller_of_all, an_object, recorded, with_a_source, between_prints]
+def behind_filters_of_its_own(x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        y = x * 2
+    warnings.warn("behind")
+    return y
+
+
+def an_operator_that_warns(x):
+    y = x * 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        y = y + x[0, 0, 0, :1].std().isnan()
+    return y + x[0, 0, 0, :1].std().isnan()
+
+
+def an_operator_that_is_heard(x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        y = x[0, 0, 0, :1].std()
+    return x + y.isnan()
+
+
+def a_break_among_filters(x):
+    y = x * 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        y = y + 1
+        sys.stdout.write("")
+        warnings.warn("never")
+        y = y * 3
+    warnings.warn("behind")
+    return y + 1
+
+
+def filters_that_stay(x):
+    saved = warnings.filters[:]
+    warnings.simplefilter("ignore")
+    y = x * 2
+    warnings.warn("never")
+    warnings.filters[:] = saved
+    warnings._filters_mutated()
+    warnings.warn("behind")
+    return y
+
+
+IN_PARTS = [
+    *(quiet, at_the_caller_of_all, an_object, recorded, with_a_source, between_prints, behind_filters_of_its_own),
+    *(an_operator_that_warns, an_operator_that_is_heard, a_break_among_filters, filters_that_stay),
+]
 
 
 def told(call, action):

@@ -484,3 +484,95 @@ def ends_of_older_slice():
     m = module("s = slice(0, 2)\ndef f(x): return x * len(range(*s.indices(5)))")
     yield m.f, tensor()
     m.s = slice(0, 4)
+
+
+VERSIONS = """
+import re, itertools
+class Version(str):
+    __slots__ = ()
+    def parts(self): return tuple(int(p) for p in self.split('.') if frozenset('0123456789').issuperset(p))
+    def __lt__(self, other): return self.parts() < Version(other).parts()
+    def __eq__(self, other): return str.__eq__(self, other)
+    __hash__ = str.__hash__
+digits = re.compile(r'(\\d+)')
+version = Version('2.10.x')
+"""
+
+
+@case
+def text_that_compares_by_itself():
+    m = module(VERSIONS + "def f(x): return x * (2 if version < '2.9' else 3) + len(version.split('.'))")
+    yield m.f, tensor()
+    m.version = m.Version("2.8")
+    yield
+    m.version = m.Version("2.8.1.2")
+    yield
+    m.Version.__lt__ = lambda self, other: False
+
+
+@case
+def text_that_compares_by_itself_and_a_pattern():
+    m = module(VERSIONS + "def f(x): return x * int(digits.match(version).group(1)) + len(digits.findall(version))")
+    yield m.f, tensor()
+    m.version = m.Version("3.1")
+    yield
+    m.digits = m.re.compile(r"\d(\d)")
+    m.version = m.Version("45.1.1")
+    yield
+    m.version = "77"
+
+
+@case
+def characters_of_a_text_of_a_class():
+    m = module(VERSIONS + "def f(x): return x * (2 if frozenset('0123.x').issuperset(version) else 3)")
+    yield m.f, tensor()
+    m.version = m.Version("9.9")
+    yield
+    m.version = m.Version("0.1")
+    yield
+    m.Version.__iter__ = lambda self: iter("abc")
+
+
+LEAST = """
+import itertools, re
+class Least:
+    def __init__(self, less=True): self.less = less
+    def __lt__(self, other): return self.less
+    def __gt__(self, other): return not self.less
+    def __le__(self, other): return self.less
+    def __ge__(self, other): return not self.less
+    def __eq__(self, other): return isinstance(other, Least) and self.less is other.less
+    __hash__ = None
+least = Least()
+pair = (2, least)
+"""
+
+ORDERINGS = {
+    "of_tuples": "(1, least, 'a') < (1, 3, 'b')",
+    "of_tuples_within": "(1, ((least, 'a'),)) >= (1, (pair,))",
+    "by_length": "(1, least) < (1, least, 0)",
+    "of_lists": "[3, least] <= [*pair]",
+    "of_a_tuple_and_an_object": "(0, (1, 2)) > (0, least)",
+    "of_text_and_an_object": "('a', 'b') < ('a', least)",
+    "that_are_equal": "(1.0, least, pair) <= (True, least, (2, least))",
+    "of_what_a_generator_gives": "tuple((i, least) for i in pair) < tuple((i, 0) for i in filter(bool, (2,)))",
+    "in_a_list": "[(1, least), (2, least), pair].count((2, Least(True))) > 2",
+    "with_a_pattern": "[(1, re.compile('a')), (2, None)].index((2, None)) == 1",
+}
+
+for name, condition in ORDERINGS.items():
+
+    @case(name=f"ordering_{name}")
+    def ordering(condition=condition):
+        m = module(f"{LEAST}re.compile('a')\ndef f(x): return x * (2 if {condition} else 3)")
+        yield m.f, tensor()
+        m.least.less = False
+        yield
+        m.pair = (0, 1, 2)
+        yield
+        m.pair = (5, m.Least())
+        m.least = m.Least()
+        yield
+        m.Least.__lt__ = m.Least.__gt__
+        yield
+        m.least = 7

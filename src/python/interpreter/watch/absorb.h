@@ -25,6 +25,9 @@ bool absorb_text(Values& values, PyObject* value);
 // Of instances of classes that derive from builtin ones (derived.cpp).
 /// All that C code may ask of a number or text.
 bool absorb_derived(Values& values, PyObject* value);
+/// What methods of the builtin class, patterns and sets read of a text: its characters. The class may compare as it
+/// likes, as torch.__version__ does.
+bool absorb_content(Values& values, PyObject* value);
 /// A named tuple, torch.Size or torch.return_types.max: C code reads the items where they lie.
 bool acts_as_tuple(Values& values, PyObject* value);
 

@@ -95,6 +95,7 @@ std::span<const Builtins::Row> Builtins::rows() {
       {"sys", "intern", 0, any, &B::take_text},
       {"posix", "fspath", 0, any, &B::take_text},
       {"_warnings", "warn", 0, any, &B::warn},
+      {"_warnings", "_filters_mutated", 0, 0, &B::warn},
       {"_weakref", "proxy", 0, any, &B::refer_weakly},
       {"_functools", "reduce", 0, any, &B::reduce},
       {"_abc", "_abc_instancecheck", 2, 2, &B::check_abstract},
@@ -485,7 +486,9 @@ Builtins::Understood Builtins::take_text(const Call& call) {
 }
 
 Builtins::Understood Builtins::warn(const Call& call) {
-  return Warnings(watch_, run_).warn(call.function, call.arguments, call.count);
+  Warnings warnings(watch_, run_);
+  if (call.name == "_filters_mutated") return warnings.change_filters(call.function);
+  return warnings.warn(call.function, call.arguments, call.count);
 }
 
 Builtins::Understood Builtins::refer_weakly(const Call& call) {

@@ -89,6 +89,16 @@ bool Containers::update_set(PyObject* const* arguments, Py_ssize_t count) {
   return allow_made_result(Entry::known);
 }
 
+/// list.remove(), index() and count() of a list of the run's own: each item may be asked whether it is equal.
+bool Containers::search_list(PyObject* list, PyObject* item) {
+  Entry entry = Entry::none;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+    if (!watch_.operators.comparison(PyList_GET_ITEM(list, i), item, Py_EQ)) return false;
+    entry = std::max(entry, activity().entry);
+  }
+  return allow_made_result(entry);
+}
+
 /// dict.popitem() of what existed before, whose keys and their order are guarded.
 bool Containers::pop_item(PyObject* dict, PyObject* const* arguments, Py_ssize_t count) {
   if (!values_.open(dict)) return abandon("a dict that cannot be guarded", dict);

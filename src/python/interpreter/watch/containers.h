@@ -34,6 +34,7 @@ class Containers final : Domain {
   /// set.add() and its like. All that they read is guarded, so that a replay that does the same changes the order
   /// of iteration in the same way.
   bool change_set(std::string_view name, PyObject* set, PyObject* const* arguments, Py_ssize_t count);
+  bool search_list(PyObject* list, PyObject* item);
   bool update_set(PyObject* const* arguments, Py_ssize_t count);
   /// dict.update() with a dict, pairs, or keywords.
   bool update_dict(PyObject* dict, PyObject* const* arguments, Py_ssize_t count);

@@ -68,6 +68,9 @@ constexpr const char* asked_of_tuples[] = {
     "__len__", "__iter__", "__getitem__", "__contains__", "__eq__",   "__ne__",   "__lt__",   "__le__",
     "__gt__",  "__ge__",   "__add__",     "__mul__",      "__hash__", "__bool__", "__radd__", "__rmul__"};
 
+/// What of a text is asked by C code that goes through its characters.
+constexpr const char* asked_for_characters[] = {"__iter__", "__len__", "__getitem__"};
+
 constexpr const char* asked_for_text[] = {"__str__", "__repr__", "__format__"};
 
 constexpr std::array bases = {&PyLong_Type, &PyUnicode_Type, &PyFloat_Type, &PyComplex_Type, &PyBytes_Type};
@@ -154,6 +157,27 @@ bool absorb_derived(Values& values, PyObject* value) {
   PyTypeObject* base = base_of(value);
   return base && values.source_of(value) && inherits(values, value, base, asked) &&
          keeps_watched(values, value, base) && values.pin(value);
+}
+
+namespace {
+
+/// Nothing but the number or text: it holds nobody, and nobody can tell when it dies.
+bool is_inert(PyObject* value, const PyTypeObject* base) {
+  const PyTypeObject* type = Py_TYPE(value);
+  return type->tp_basicsize == base->tp_basicsize && type->tp_dictoffset == 0 &&
+         !PyType_SUPPORTS_WEAKREFS(Py_TYPE(value)) && !type->tp_finalize && !type->tp_del;
+}
+
+}  // namespace
+
+/// How it compares is never asked.
+bool absorb_content(Values& values, PyObject* value) {
+  PyTypeObject* base = base_of(value);
+  const guards::Source* source = values.source_of(value);
+  if (!base || !source || !inherits(values, value, base, asked_for_characters)) return false;
+  if (!is_inert(value, base)) return values.pin(value);
+  values.guards().identity(source, value);  // Which keeps it.
+  return true;
 }
 
 /// The name of a function and its address. Guards keep both.

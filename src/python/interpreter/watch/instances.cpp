@@ -239,6 +239,8 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
       if (!guards::is_scalar(arguments[i]) && !watch_.containers.iterate(arguments[i])) return false;
       any_tensor |= values_.tensors().is_tensor(arguments[i]);
     }
+    const bool keeps_all = cls == &PyList_Type || cls == &PyTuple_Type;
+    if (keeps_all && count == 1 && PyGen_CheckExact(arguments[0])) activity().collects = arguments[0];
     return allow_made_result(any_tensor ? Entry::tensor : Entry::known);
   }
   if (is_exact_builtin(cls) && !watch_.iterables.put_items(cls->tp_name, arguments, count)) return false;

@@ -174,7 +174,8 @@ bool Library::check_abstract(PyObject* type, PyObject* subject, bool is_instance
 
 bool Library::call_pattern(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   for (Py_ssize_t i = 0; i < count; ++i)
-    if (!guards::is_scalar(arguments[i]) && !(PyFunction_Check(arguments[i]) && values_.is_known(arguments[i])))
+    if (!guards::is_scalar(arguments[i]) && !absorb_content(values_, arguments[i]) &&
+        !(PyFunction_Check(arguments[i]) && values_.is_known(arguments[i])))
       return abandon("a pattern is given an object", arguments[i]);
   // Such a function is given a new match.
   PyObject* re = PyDict_GetItemString(PyImport_GetModuleDict(), "re");

@@ -96,7 +96,8 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
   if (!values_.is_known(self)) return abandon("a method of an object of unknown origin", self);
   const std::string_view text = text_of(name);
   if (is_derived_scalar(self) && derived_method(self, std::string(text).c_str()) && all_data(arguments, count))
-    return (absorb(values_, self) && absorb_all(arguments, count, nullptr) && allow_made_result()) ||
+    return ((text.starts_with("__") ? absorb(values_, self) : absorb_content(values_, self)) &&
+            absorb_all(arguments, count, nullptr) && allow_made_result()) ||
            abandon("a method of a class that is not understood", self);
   if (PyObject* dict = watch_.views.dict_behind(self)) {
     if (Py_IS_TYPE(self, &PyDictProxy_Type)) return call_method(name, dict, arguments, count);
@@ -147,9 +148,16 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
     return watch_.iterables.update(self, arguments, count);
   static const Names on_sets = {"difference", "intersection", "isdisjoint", "issubset",
                                 "issuperset", "union",        "update"};
+  const bool is_given_text =
+      count == 1 && (text == "issubset" || text == "issuperset") && PyUnicode_Check(arguments[0]);
+  if (PyAnySet_CheckExact(self) && is_given_text && absorb_content(values_, arguments[0]))
+    return (values_.open(self) && allow_made_result()) || abandon("a container that cannot be guarded", self);
   if (PyAnySet_CheckExact(self) && values_.is_made(self) && on_sets.contains(text))
     return watch_.containers.update_set(arguments, count);
   if (values_.is_made(self) && text == "sort") return watch_.containers.sort(self, arguments, count);
+  const bool searches = PyList_CheckExact(self) && (text == "remove" || text == "index" || text == "count");
+  if (values_.is_made(self) && searches && count == 1 && PyTuple_CheckExact(arguments[0]))
+    return watch_.containers.search_list(self, arguments[0]);
   if (values_.is_made(self)) {
     const bool keeps = text == "append" || text == "extend" || text == "insert" || text == "pop" || text == "clear";
     if (keeps && PyList_Check(self))

@@ -148,18 +148,26 @@ bool Operators::leaves_it_to(PyObject* right) const {
   return has_own_class(right, values_.tensors()) && !storage_type(right);
 }
 
+/// A builtin class answers NotImplemented where the other operand is not of its kind.
+static bool compares_with_other_kind(PyObject* right, std::string_view method) {
+  static const Names names = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
+  return names.contains(method) && !storage_type(right) && !is_derived_scalar(right);
+}
+
 bool Operators::user_methods(PyObject* left, PyObject* right,
                              const std::vector<std::pair<PyObject*, std::string>>& asked) {
   bool any_own = false;
   for (PyObject* operand : {left, right}) {
     const bool is_own = has_own_class(operand, values_.tensors());
-    // Numbers and None leave it to the other, and so do text and containers on the right; tensors look at it.
+    // Numbers and None leave it to the other, and so do text and containers on the right, or where what stands
+    // there is compared with something of another kind; tensors look at it.
     const bool is_number = PyLong_CheckExact(operand) || PyFloat_CheckExact(operand) || PyBool_Check(operand) ||
                            PyComplex_CheckExact(operand);
     const bool is_text_or_container =
         guards::is_scalar(operand) || is_builtin_container(operand) || guards::is_deque(operand);
     const bool is_passive = is_number || operand == Py_None ||
-                            (is_text_or_container && (operand == right || leaves_it_to(right))) ||
+                            (is_text_or_container && (operand == right || leaves_it_to(right) ||
+                                                      compares_with_other_kind(right, asked.front().second))) ||
                             (Arrays::is_object(operand) && is_traced_array(operand == left ? right : left));
     if (!values_.is_known(operand) || (!is_own && !is_passive)) return false;
     any_own |= is_own;
@@ -265,33 +273,58 @@ bool Operators::comparison(PyObject* left, PyObject* right, int operation) {
       PyLong_CheckExact(left) && PyLong_CheckExact(right) && values_.is_address(left) && values_.is_address(right);
   if (are_addresses && (operation == Py_EQ || operation == Py_NE)) return true;
   if (compare(left, right, operation)) return true;
-  if (!abandoned() && compares_items(left, right, operation)) return compare_items(left, right);
+  const auto is_constant = [this](PyObject* one) {
+    return guards::is_scalar(one) || (is_a(one, "re.Pattern") && values_.pin(one));
+  };
+  const bool by_pattern = is_a(left, "re.Pattern") || is_a(right, "re.Pattern");
+  if (by_pattern && is_constant(left) && is_constant(right)) return allow_made_result();
+  if (!abandoned() && compares_items(left, right, operation)) return compare_items(left, right, operation);
   if (!abandoned() && user_comparison(left, right, operation)) return allow(Entry::known);
   return !abandoned() && operands({left, right}, "a comparison with an object of unknown origin");
 }
 
-/// == and != of two tuples or two lists some items of which are objects with comparisons of their own.
+namespace {
+
+/// An object with a class of its own, a class or a pattern, or a tuple or list that holds one.
+bool holds_object(PyObject* item, const TensorWorld& tensors, int levels = 20) {
+  if (PyTuple_CheckExact(item) || PyList_CheckExact(item)) {
+    PyObject** const items = PySequence_Fast_ITEMS(item);
+    return levels > 0 && std::any_of(items, items + PySequence_Fast_GET_SIZE(item),
+                                     [&](PyObject* one) { return holds_object(one, tensors, levels - 1); });
+  }
+  return PyType_Check(item) || is_a(item, "re.Pattern") ||
+         (has_own_class(item, tensors) && !is_derived_scalar(item) && !storage_type(item));
+}
+
+}  // namespace
+
+/// Two tuples or two lists some items of which are objects with comparisons of their own.
 bool Operators::compares_items(PyObject* left, PyObject* right, int operation) {
   const bool are_tuples = PyTuple_CheckExact(left) && PyTuple_CheckExact(right);
   const bool are_lists = PyList_CheckExact(left) && PyList_CheckExact(right);
-  if ((operation != Py_EQ && operation != Py_NE) || !(are_tuples || are_lists)) return false;
-  const auto has_object = [this](PyObject* sequence) {
-    PyObject** const items = PySequence_Fast_ITEMS(sequence);
-    return std::any_of(items, items + PySequence_Fast_GET_SIZE(sequence), [this](PyObject* item) {
-      return has_own_class(item, values_.tensors()) && !is_derived_scalar(item) && !storage_type(item);
-    });
-  };
-  return PySequence_Fast_GET_SIZE(left) == PySequence_Fast_GET_SIZE(right) &&
-         (has_object(left) || has_object(right));
+  const bool by_length = operation == Py_EQ || operation == Py_NE;  // Of different ones no item is looked at.
+  if (!(are_tuples || are_lists) ||
+      (by_length && PySequence_Fast_GET_SIZE(left) != PySequence_Fast_GET_SIZE(right)))
+    return false;
+  return holds_object(left, values_.tensors()) || holds_object(right, values_.tensors());
 }
 
-bool Operators::compare_items(PyObject* left, PyObject* right) {
+/// Items are asked whether they are equal until two are not, and those two by the operation.
+bool Operators::compare_items(PyObject* left, PyObject* right, int operation) {
   if (!values_.is_known(left) || !values_.is_known(right) || !values_.open(left) || !values_.open(right))
     return abandon("a comparison with an object of unknown origin", left);
+  const bool is_ordered = operation != Py_EQ && operation != Py_NE;
+  for (PyObject* sequence : {left, right}) values_.numbers().settle_sizes_within(sequence);  // C code reads them.
   Entry entry = Entry::none;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(left); ++i) {
-    if (!comparison(PySequence_Fast_GET_ITEM(left, i), PySequence_Fast_GET_ITEM(right, i), Py_EQ)) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(left) && i < PySequence_Fast_GET_SIZE(right); ++i) {
+    PyObject *const one = PySequence_Fast_GET_ITEM(left, i), *const other = PySequence_Fast_GET_ITEM(right, i);
+    if (!comparison(one, other, Py_EQ)) return false;
     entry = std::max(entry, activity().entry);
+    const bool are_scalars = guards::is_scalar(one) && guards::is_scalar(other);
+    if (!is_ordered || one == other || (are_scalars && PyObject_RichCompareBool(one, other, Py_EQ) == 1)) continue;
+    if (!comparison(one, other, operation)) return false;
+    entry = std::max(entry, activity().entry);
+    if (are_scalars) break;  // The first that differ.
   }
   return allow(entry);
 }

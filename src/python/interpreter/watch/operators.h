@@ -33,7 +33,7 @@ class Operators final : Domain {
   bool leaves_it_to(PyObject* right) const;
   bool update_dict(PyObject* dict, PyObject* entries);
   bool compares_items(PyObject* left, PyObject* right, int operation);
-  bool compare_items(PyObject* left, PyObject* right);
+  bool compare_items(PyObject* left, PyObject* right, int operation);
   bool compare(PyObject* left, PyObject* right, int operation);
 };
 

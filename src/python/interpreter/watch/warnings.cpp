@@ -5,6 +5,7 @@
 #include <array>
 #include <string_view>
 
+#include "capture/changed_filters.h"
 #include "python/guards/warning_filters.h"
 #include "python/interpreter/watch/watch.h"
 
@@ -22,6 +23,11 @@ PyMethodDef silent_method = {"warn", reinterpret_cast<PyCFunction>(reinterpret_c
                              METH_FASTCALL | METH_KEYWORDS,
                              "In the place of warnings.warn() while a run is watched."};
 
+PyObject* silent_function() {
+  static PyObject* const function = PyCFunction_New(&silent_method, nullptr);  // Kept for good.
+  return function;
+}
+
 /// As warnings.warn() finds where the globals of a frame keep what was shown.
 PyObject* registry_of(PyObject* globals) {
   static PyObject* const name = PyUnicode_InternFromString("__warningregistry__");  // Kept for good.
@@ -31,7 +37,7 @@ PyObject* registry_of(PyObject* globals) {
   return made && PyDict_SetItem(globals, name, made.get()) == 0 ? PyDict_GetItemWithError(globals, name) : nullptr;
 }
 
-/// \param what  (text, category, globals, file name, line).
+/// \param what  (text, category, globals, file name, line, address of the list that took it in the run).
 PyObject* warn_there(PyObject* what, PyObject*) {
   PyObject* globals = PyTuple_GET_ITEM(what, 2);
   PyObject* module = PyDict_GetItemString(globals, "__name__");
@@ -64,7 +70,8 @@ bool is_braze(PyObject* globals) {
 
 PyObject* list_of_warnings(PyObject* function) {
   const bool warns = PyCFunction_Check(function) && PyCFunction_GET_FUNCTION(function) == warn_there;
-  return warns ? guards::list_that_takes_warnings() : nullptr;
+  if (!warns) return nullptr;
+  return static_cast<PyObject*>(PyLong_AsVoidPtr(PyTuple_GET_ITEM(PyCFunction_GET_SELF(function), 5)));
 }
 
 std::optional<Warnings::Given> Warnings::given(PyObject* const* arguments, Py_ssize_t count) const {
@@ -121,7 +128,6 @@ Ref Warnings::place_of(int level) const {
 }
 
 bool Warnings::warn(PyObject* function, PyObject* const* arguments, Py_ssize_t count) {
-  static PyObject* const silent = PyCFunction_New(&silent_method, nullptr);  // Kept for good.
   const std::optional<Given> what = given(arguments, count);
   if (!what || !run_.callee) return abandon(Break::warns);
   if (has_changed_filters() || guards::may_do_more(what->category)) return abandon(Break::warns);
@@ -134,13 +140,37 @@ bool Warnings::warn(PyObject* function, PyObject* const* arguments, Py_ssize_t c
     PyErr_Clear();
     return abandon(Break::warns);
   }
-  const Ref all = Ref::steal(Py_BuildValue("OOOOO", what->message, what->category, PyTuple_GET_ITEM(place.get(), 0),
-                                           PyTuple_GET_ITEM(place.get(), 1), PyTuple_GET_ITEM(place.get(), 2)));
+  // By the end of the run `with` may have ended too, and another list takes them.
+  const Ref list = Ref::steal(PyLong_FromVoidPtr(guards::list_that_takes_warnings()));
+  if (!list) return abandon("no memory");
+  const Ref all =
+      Ref::steal(Py_BuildValue("OOOOOO", what->message, what->category, PyTuple_GET_ITEM(place.get(), 0),
+                               PyTuple_GET_ITEM(place.get(), 1), PyTuple_GET_ITEM(place.get(), 2), list.get()));
   const Ref late = Ref::steal(all ? PyCFunction_New(&late_method, all.get()) : nullptr);
   if (!late) return abandon("no memory");
   values_.guards().warnings_are_shown(what->category);
   values_.effects().call(late.get(), nullptr, nullptr, {});
-  Py_SETREF(*run_.callee, Py_NewRef(silent));
+  Py_SETREF(*run_.callee, Py_NewRef(silent_function()));
+  return allow(Entry::none);
+}
+
+/// The module refers to another list than before the run.
+bool Warnings::have_filters_moved() const {
+  PyObject* entries = guards::globals_of_warnings();
+  const Ref key = Ref::steal(PyUnicode_InternFromString("filters"));
+  if (!entries || !key) return true;
+  if (!values_.effects().wrote(entries, key.get())) return false;
+  const Ref before = Ref::borrow(values_.effects().before(entries));
+  PyObject* now = PyDict_GetItemWithError(entries, key.get());
+  return !before || !now || PyDict_GetItemWithError(before.get(), key.get()) != now ||
+         values_.effects().changed(now);
+}
+
+bool Warnings::change_filters(PyObject* function) {
+  if (!run_.callee) return abandon(Break::warns);
+  capture::note_changed_filters(have_filters_moved());
+  values_.effects().call(function, nullptr, nullptr, {});
+  Py_SETREF(*run_.callee, Py_NewRef(silent_function()));
   return allow(Entry::none);
 }
 

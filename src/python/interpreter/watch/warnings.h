@@ -12,7 +12,7 @@
 
 namespace braze::interpreter {
 
-/// An effect that warns. \returns the list that takes the warning now, borrowed; null: none does.
+/// An effect that warns. \returns the list that took the warning in the run, only to be compared; null: none did.
 PyObject* list_of_warnings(PyObject* function);
 
 class Warnings final : Domain {
@@ -21,6 +21,8 @@ class Warnings final : Domain {
 
   /// \param arguments  those of warnings.warn(), the ones by keyword last.
   bool warn(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
+  /// _warnings._filters_mutated(), by which what was shown before is forgotten.
+  bool change_filters(PyObject* function);
 
  private:
   struct Given {
@@ -29,6 +31,7 @@ class Warnings final : Domain {
   std::optional<Given> given(PyObject* const* arguments, Py_ssize_t count) const;
   /// The run has changed what decides about warnings: by the end of the replay that is put back.
   bool has_changed_filters() const;
+  bool have_filters_moved() const;
   /// (globals, file name, line) of the frame so many levels up; null: the run does not reach so far.
   guards::Ref place_of(int level) const;
 };

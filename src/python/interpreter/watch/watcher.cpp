@@ -77,6 +77,12 @@ bool converts_result(PyCodeObject* code) {
   return names.contains(text_of(code->co_name));
 }
 
+/// Whose frame it is; null: a function's. Only compared.
+PyObject* generator_of(Frame* frame) {
+  if (frame->owner != FRAME_OWNED_BY_GENERATOR) return nullptr;
+  return reinterpret_cast<PyObject*>(reinterpret_cast<char*>(frame) - offsetof(PyGenObject, gi_iframe));
+}
+
 /// Leaves on top what it has found under a name.
 bool reads(int opcode) {
   return opcode == LOAD_ATTR || opcode == LOAD_GLOBAL || opcode == LOAD_DEREF || opcode == BINARY_SUBSCR;
@@ -317,7 +323,9 @@ bool Watcher::gives(Activation& a, int opcode) {
   // C code makes another number of it, unless it is known what that is.
   const bool is_converted = !caller.is_direct && !caller.size && converts_result(a.code());
   if (opcode == RETURN_VALUE && is_converted) values().numbers().settle_sizes_within(a.peek(1));
-  if (!caller.is_around && (caller.is_direct || !(caller.looks || watch_.run.looks_lazily))) return true;
+  const bool is_collected = caller.collects && generator_of(a.frame) == caller.collects;
+  if (!caller.is_around && (caller.is_direct || is_collected || !(caller.looks || watch_.run.looks_lazily)))
+    return true;
   if (returns && text_of(a.code()->co_name) == "__iter__" && watch_.iterables.advances_by_python(a.peek(1)))
     return true;
   if (!absorb(values(), a.peek(1)))
