@@ -32,7 +32,6 @@ row(
         y = x + 1
       return y * 2
     """,
-    breaks=1,
 )
 row(
     "time",
