@@ -202,13 +202,19 @@ bool glu(Call& call, const RuleRow&) {
   return p.give(p.op(Op::mul, p.in(halves[0]), p.op(Op::sigmoid, p.in(halves[1]))));
 }
 
+/// ATen's kernels of a CPU ask whether x < 0, those of a GPU whether x > 0: where alpha is infinite, zeros tell.
+ir::Value* where_negative(Call& call, Pointwise& p, ir::Value* x, ir::Value* below, ir::Value* above) {
+  if (call.device().is_cpu()) return p.where(p.test(Op::lt, x, p.number(0)), below, above);
+  return p.where(p.test(Op::gt, x, p.number(0)), above, below);
+}
+
 /// celu(self, alpha): x < 0 ? alpha * expm1(x / alpha) : x
 bool celu(Call& call, const RuleRow&) {
   const double alpha = call.real(1);
   if (alpha == 0) return false;
   return activation(call, [&](Pointwise& p, ir::Value* x) {
     ir::Value* below = p.op(Op::mul, p.op(Op::expm1, p.op(Op::mul, x, p.number(1 / alpha))), p.number(alpha));
-    return p.where(p.test(Op::lt, x, p.number(0)), below, x);
+    return where_negative(call, p, x, below, x);
   });
 }
 
@@ -219,7 +225,7 @@ bool elu(Call& call, const RuleRow&) {
     ir::Value* scaled = input_scale == 1 ? x : p.op(Op::mul, x, p.number(input_scale));
     ir::Value* below = p.op(Op::mul, p.op(Op::expm1, scaled), p.number(alpha * scale));
     ir::Value* above = scale == 1 ? x : p.op(Op::mul, x, p.number(scale));
-    return p.where(p.test(Op::lt, x, p.number(0)), below, above);
+    return where_negative(call, p, x, below, above);
   });
 }
 

@@ -434,6 +434,9 @@ class Lowering {
       memory.push_back(stores ? buffer : memory_of(from.base));
     }
     for (KernelDraft::Parameter& parameter : draft.parameters) parameter.value = from.base;
+    // A part begins wherever it does, and so does an input.
+    if (plan_.buffers[buffer].kind == BufferKind::part)
+      for (Buffer& parameter : draft.kernel->buffers) parameter.alignment = ir::byte_size(parameter.dtype);
     add_kernel(std::move(draft), {node});
     plan_.steps.back().kernel.buffers = std::move(memory);
   }

@@ -47,9 +47,9 @@ def random_function(seed):
     for _ in range(draw.randint(1, 5)):
         kind, to = draw.random(), draw.choice("cccd")
         view, shape = randomly_viewed(draw, sizes)
-        many = f"torch.arange({max(1, math.prod(shape))}.).view({shape}) * x.sum()"
+        many = f"torch.linspace(0, 1, {max(1, math.prod(shape))}).view({shape}) * x.sum()"
         if kind < 0.45:
-            other = f"{draw.choice('cd')}{view}{draw.choice(['.clone()', ' * 2', ' + x.sum()'])}"
+            other = f"{draw.choice('cd')}{view}{draw.choice(['.clone()', ' * 0.5', ' + x.sum()'])}"
             lines.append(f"{to}{view}.copy_({draw.choice(['torch.tensor(1.5)', 'x.mean()', many, other])})")
         elif kind < 0.6:
             dim, count = draw.randrange(len(sizes)), draw.randint(1, 3)
@@ -57,7 +57,7 @@ def random_function(seed):
         elif kind < 0.7:
             lines.append(f"{to}{view}.{draw.choice(['mul_(0.5)', 'add_(x.sum())', 'zero_()', 'fill_(2.0)'])}")
         else:
-            read = f"{to}{view}{draw.choice(['.sum()', ' * 2', '.clone()', '.exp()'])}"
+            read = f"{to}{view}{draw.choice(['.sum()', ' * 2', '.clone()', '.sin()'])}"
             product = f"torch.mm(x.view(2, 3), x.view(3, 2)) + {to}.flatten()[:4].view(2, 2)"
             lines.append(f"r{len(results)} = {read if kind < 0.9 else product}")
             results.append(f"r{len(results)}")
