@@ -142,7 +142,7 @@ std::optional<torch::autograd::variable_list> of_masked_put(Put& node, const at:
     const at::Tensor index = node.indices_[k].unpack();
     if (!index.defined()) continue;
     if (mask.defined() || index.scalar_type() != at::kBool || index.dim() == 0) return {};
-    mask = index;
+    mask = index.to(gradient.device());  // A mask of the CPU may pick from what lies on a GPU.
     first = static_cast<int64_t>(k);
   }
   const torch::autograd::Edge& values = node.next_edge(1);

@@ -246,7 +246,7 @@ def test_what_was_there_is_read_as_well(function, dynamic):
         x = torch.randn(3, 8)
         torch.testing.assert_close(compiled(ours, x, at), function(eager, x, at))
         torch.testing.assert_close(ours, eager)
-    if function is not moved_up:
+    if function is not moved_up and dynamic is not False:  # numbers that are constants end graphs after a few
         for program in compiled.programs():
             assert any(buffer["kind"] == "mutated" for buffer in program.plan()["buffers"])
             assert program.plan()["arena_bytes"] < 4096 * 32

@@ -277,7 +277,7 @@ bool FunctionState::is_one_of_many(const Arguments& arguments) const {
 }
 
 void FunctionState::go_on_in_parts(const Arguments& arguments) {
-  whole_ = {.sizes = sizes_};
+  whole_ = WholeCalls{.sizes = sizes_, .many = {}};
   for (const auto& one : calls_) one->asked.add_others(arguments.call(), whole_->many);
   has_breaks_ = true;
   first_break_ = calls_.front().begins;
