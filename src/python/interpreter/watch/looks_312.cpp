@@ -48,11 +48,15 @@ bool slice(Watch& watch, Activation& a, int) {
 // The stack: value, container, start, stop.
 bool stores_slice(Watch& watch, Activation& a, int) {
   PyObject *container = a.peek(3), *value = a.peek(4);
-  if (!watch.run.values.tensors().is_tensor(container))
-    return watch.run.abandon("a slice is stored into", container);
-  return watch.run.operand(a.peek(1), "an index of unknown origin") &&
-         watch.run.operand(a.peek(2), "an index of unknown origin") &&
-         watch.containers.store_item(container, Py_None, value);
+  if (!watch.run.operand(a.peek(1), "an index of unknown origin") ||
+      !watch.run.operand(a.peek(2), "an index of unknown origin"))
+    return false;
+  Values& values = watch.run.values;
+  if (values.tensors().is_tensor(container)) return watch.containers.store_item(container, Py_None, value);
+  const bool is_list = PyList_Check(container) && values.is_known(container) &&
+                       watch.classes.acts_as_builtin(container, "__setitem__");
+  if (!is_list) return watch.run.abandon("a slice is stored into", container);
+  return watch.containers.iterate(value) && watch.containers.change_list(container);
 }
 
 bool returns_constant(Watch& watch, Activation& a, int arg) {
