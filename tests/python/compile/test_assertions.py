@@ -251,6 +251,7 @@ def test_sizes_that_vary():
 
 def test_distributions_validate_their_arguments(monkeypatch):
     monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)  # whatever ran before
+
     def fn(mean, scale, x):
         normal = torch.distributions.Normal(mean, scale)
         return normal.log_prob(x) + normal.entropy()
