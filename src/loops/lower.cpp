@@ -1,6 +1,7 @@
 // loops/lower.cpp: graph to plan.
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include "ir/shape_env.h"
 #include "ir/text.h"
@@ -266,12 +267,9 @@ class Lowering {
     memory_of(result);
     const PartialWrites::Place* place = partial_writes_.find(windows_.base(source));
     if ((place && place->part_of == node) || is_empty(source->type->sizes.symbolic())) return;
-    const auto dim = static_cast<size_t>(node->int_attr("dim"));
-    Sizes strides = windows_.storage(result);
-    const Size offset = node->size_attr("start") * strides[dim];
-    strides[dim] = strides[dim] * node->size_attr("step");
-    const int32_t part = add_part_of(static_cast<int32_t>(memory_of(result)), source, strides, offset);
-    const Window to{result, list_of(source->type->sizes), std::move(strides), 0};
+    Window to = part_of(windows_.of(result), *node, list_of(source->type->sizes));
+    const auto whole = static_cast<int32_t>(memory_of(result));
+    const int32_t part = add_part_of(whole, source, to.strides, std::exchange(to.offset, 0));
     add_copy(windows_.of(source), to, static_cast<uint32_t>(part), node);
   }
 

@@ -104,11 +104,7 @@ class Finder {
     const Value* before = node->operands[0];
     if (!lies_there(before, memory) && !claim(before, memory)) return false;
     if (node->op == Op::slice_scatter) {
-      const auto dim = static_cast<size_t>(node->int_attr("dim"));
-      Window part = memory;
-      part.sizes = list_of(node->operands[1]->type->sizes);
-      part.offset = part.offset + node->size_attr("start") * part.strides[dim];
-      part.strides[dim] = part.strides[dim] * node->size_attr("step");
+      Window part = loops::part_of(memory, *node, list_of(node->operands[1]->type->sizes));
       if (claim_part(node->operands[1], part))
         claims_.back().part_of = node;
       else

@@ -50,6 +50,14 @@ std::optional<Sizes> reshape_strides(const Window& from, std::span<const Size> t
 
 }  // namespace
 
+Window part_of(Window window, const ir::Node& node, Sizes sizes) {
+  Size& stride = window.strides[static_cast<size_t>(node.int_attr("dim"))];
+  window.offset = window.offset + node.size_attr("start") * stride;
+  stride = stride * node.size_attr("step");
+  window.sizes = std::move(sizes);
+  return window;
+}
+
 std::optional<Window> apply_view(const ir::Node* view, const Window& operand, const SizeRules& rules) {
   const ir::Type& type = *view->results[0].type;
   const auto shown = type.sizes.symbolic();
@@ -75,13 +83,7 @@ std::optional<Window> apply_view(const ir::Node* view, const Window& operand, co
       }
       return result;
     }
-    case ir::Op::slice: {
-      const int64_t dim = view->int_attr("dim");
-      result.strides = operand.strides;
-      result.offset = result.offset + view->size_attr("start") * operand.strides[dim];
-      result.strides[dim] = result.strides[dim] * view->size_attr("step");
-      return result;
-    }
+    case ir::Op::slice: return part_of(operand, *view, std::move(result.sizes));
     case ir::Op::flip:
       result.strides = operand.strides;
       for (int64_t dim : view->ints_attr("dims")) {

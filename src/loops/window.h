@@ -23,6 +23,10 @@ struct Window {
 /// that is not known.
 std::optional<Window> apply_view(const ir::Node* view, const Window& operand, const SizeRules& rules);
 
+/// What a slice shows of `window`, or a slice_scatter writes of it: elements `start`, `start` + `step`, ... of
+/// `dim`.
+Window part_of(Window window, const ir::Node& node, Sizes sizes);
+
 /// The strides of `view`'s operand that give its result these ones, where it shows every element once by permuting
 /// or reshaping; nothing where there are none.
 std::optional<Sizes> undo_view(const ir::Node* view, const Sizes& strides, const SizeRules& rules);
