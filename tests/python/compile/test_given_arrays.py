@@ -19,6 +19,7 @@ r = a * 2 + a.mean(), a.shape, a.dtype, a[1:] + 0, a.T * 2, len(a), a.sum(axis=0
 a += 1; r = a * 2
 a[0] = 5; a[1:, 0] *= 3; r = np.exp(a), x + 1
 c = a; c *= 2; r = c, a
+a[1:] = 5; a[:1] = np.sin(b[2:]); r = a * 2
 a += 1; r = b * 2, a * 3
 r = np.stack([a, b]), np.concatenate([a, b[:1]]), [row.sum() for row in a]
 d = {"a": a}; r = d["a"] * 2, d["a"]

@@ -185,3 +185,25 @@ def test_what_is_not_deterministic_raises_as_in_eager():
         with pytest.raises(RuntimeError, match="deterministic implementation") as ours:
             step(compiled)
         assert str(ours.value).split(",")[0] in str(eager.value)
+
+
+def test_threads_of_autograd_are_no_others():
+    """From the first backward of a process on there is one for each GPU, with a state of Python's."""
+    layer = on_device(torch.nn.Linear(8, 4))
+    layer(torch.randn(3, 8, device="cuda")).sum().backward()
+
+    def fn(x):
+        seen, kept = [], [None] * 3
+        handle = layer.register_forward_hook(lambda module, given, output: seen.append(output * 2))
+        y = layer(x)
+        handle.remove()
+        for k in range(3):
+            kept[k] = y * k
+        return y + seen[0], kept
+
+    compiled = braze.compile(fn, fullgraph=True)
+    with torch.no_grad():
+        for _ in range(3):
+            x = torch.randn(3, 8, device="cuda")
+            torch.testing.assert_close(compiled(x), fn(x))
+    assert compiled.counts() == {"captured": 1, "replayed": 2, "native": 0}

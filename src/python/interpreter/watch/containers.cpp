@@ -12,6 +12,7 @@
 #include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/addresses.h"
 #include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/running_threads.h"
 #include "python/interpreter/watch/watch.h"
 
 namespace braze::interpreter {

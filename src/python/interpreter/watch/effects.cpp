@@ -324,26 +324,6 @@ std::vector<Effect> Effects::log() const {
   return all;
 }
 
-/// The thread that tqdm keeps beside its progress bars: every ten seconds it looks whether one has stood still, and
-/// touches nothing else.
-static bool is_progress_monitor(const PyThreadState* thread) {
-  PyObject* threading = PyDict_GetItemString(PyImport_GetModuleDict(), "threading");
-  PyObject* active = threading && PyModule_Check(threading)
-                         ? PyDict_GetItemString(PyModule_GetDict(threading), "_active")
-                         : nullptr;
-  const Ref id = Ref::steal(PyLong_FromUnsignedLong(thread->thread_id));
-  PyObject* object = active && id && PyDict_CheckExact(active) ? PyDict_GetItem(active, id.get()) : nullptr;
-  if (!object || std::string_view(Py_TYPE(object)->tp_name) != "TMonitor") return false;
-  return text_of(PyDict_GetItemString(guards::class_dict(Py_TYPE(object)), "__module__")) == "tqdm._monitor";
-}
-
-bool has_other_threads() {
-  const PyThreadState* own = PyThreadState_Get();
-  for (PyThreadState* one = PyInterpreterState_ThreadHead(own->interp); one; one = PyThreadState_Next(one))
-    if (one != own && !is_progress_monitor(one)) return true;
-  return false;
-}
-
 void Effects::hide() {
   if (is_hidden_) return;
   is_hidden_ = true;

@@ -35,9 +35,6 @@ struct Effect {
   std::vector<guards::Ref> rest = {};  ///< Further arguments of a call.
 };
 
-/// There is another thread that may run Python code which sees what the run changes.
-bool has_other_threads();
-
 /// What holds objects, and may change.
 enum class Storage : uint8_t { list, dict, set, cell, class_, slot, deque };
 

@@ -1,4 +1,5 @@
 // python/interpreter/watch/looks_312.cpp: instructions that came with 3.12.
+#include "python/guards/deque.h"
 #include "python/interpreter/activation.h"
 #include "python/interpreter/watch/looks.h"
 #include "python/interpreter/watch/watch.h"
@@ -51,12 +52,14 @@ bool stores_slice(Watch& watch, Activation& a, int) {
   if (!watch.run.operand(a.peek(1), "an index of unknown origin") ||
       !watch.run.operand(a.peek(2), "an index of unknown origin"))
     return false;
-  Values& values = watch.run.values;
-  if (values.tensors().is_tensor(container)) return watch.containers.store_item(container, Py_None, value);
-  const bool is_list = PyList_Check(container) && values.is_known(container) &&
-                       watch.classes.acts_as_builtin(container, "__setitem__");
-  if (!is_list) return watch.run.abandon("a slice is stored into", container);
-  return watch.containers.iterate(value) && watch.containers.change_list(container);
+  if (PyList_Check(container) && watch.run.values.is_known(container) &&
+      watch.classes.acts_as_builtin(container, "__setitem__"))
+    return watch.containers.iterate(value) && watch.containers.change_list(container);
+  if (PyDict_Check(container) || guards::is_deque(container))
+    return watch.run.abandon("a slice is stored into", container);
+  if (!watch.containers.store_item(container, Py_None, value)) return false;  // As in slice().
+  watch.run.activity().passes_slice = true;
+  return true;
 }
 
 bool returns_constant(Watch& watch, Activation& a, int arg) {

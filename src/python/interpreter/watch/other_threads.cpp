@@ -11,6 +11,7 @@
 #include "python/interpreter/flow.h"
 #include "python/interpreter/raised.h"
 #include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/running_threads.h"
 #include "python/interpreter/watch/watch.h"
 
 namespace braze::interpreter {

@@ -456,6 +456,7 @@ void TracedArrays::put_given(Activation& a, int opcode, int arg) {
   }
   for (int depth = 1; depth <= operands_looked_into(opcode); ++depth)
     put(a.peek(depth), depth == written(opcode, arg));
+  if (const int sliced = sliced_operand(opcode)) put_sliced(a, sliced, values_looked_into(opcode) > sliced);
   if (opcode == STORE_SUBSCR) put_computed(a.peek(2), a.peek(3));
   if (opcode == BINARY_OP && arg >= NB_INPLACE_ADD) put_computed(a.peek(2), a.peek(1));
   for (int depth = 1; opcode == BUILD_SLICE && depth <= arg; ++depth) put_number(a.peek(depth));
@@ -463,6 +464,21 @@ void TracedArrays::put_given(Activation& a, int opcode, int arg) {
   if (opcode == STORE_SUBSCR && takes_plain_keys(a.peek(2))) put_plain(a.peek(1));
   if (opcode == STORE_SUBSCR && values_.tensors().is_tensor(a.peek(2))) put_plain(a.peek(3));
   for (int depth = 1; depth <= operands_settled(opcode, arg); ++depth) settle(values_, a.peek(depth));
+}
+
+/// Of `a[b:c]` and `a[b:c] = d` that make no slice: what BUILD_SLICE, BINARY_SUBSCR and STORE_SUBSCR do above.
+void TracedArrays::put_sliced(Activation& a, int depth, bool is_stored) {
+  PyObject*& container = a.peek(depth);
+  put(container, is_stored);
+  for (int bound = 1; bound < depth; ++bound) {
+    put_number(a.peek(bound));
+    if (takes_plain_keys(container)) put_plain(a.peek(bound));
+  }
+  if (!is_stored) return;
+  PyObject*& value = a.peek(depth + 1);
+  put(value);
+  put_computed(container, value);
+  if (values_.tensors().is_tensor(container)) put_plain(value);
 }
 
 void TracedArrays::put_in_call(Activation& a, PyObject* callable, int count) {

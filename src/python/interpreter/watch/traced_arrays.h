@@ -59,6 +59,7 @@ class TracedArrays final : Domain {
   void put_computed(PyObject*& operand, PyObject* value);
   void put_plain(PyObject*& operand);
   void put_beside_tensor(PyObject*& left, PyObject*& right, int opcode, int arg);
+  void put_sliced(Activation& a, int depth, bool is_stored);
   void put_in_call(Activation& a, PyObject* callable, int count);
 
   std::unordered_map<PyObject*, Ref> given_;  ///< What stands for an older array or number. Null: nothing can.

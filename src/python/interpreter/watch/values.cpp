@@ -15,6 +15,7 @@
 #include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/addresses.h"
 #include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/running_threads.h"
 
 namespace braze::interpreter {
 

@@ -234,6 +234,9 @@ bool Watcher::learn_torch_function(Frame* frame) {
     values().learn(PyTuple_GET_ITEM(types, i), watch_.classes.class_source(PyTuple_GET_ITEM(types, i)));
   for (int i = 2; i < 4; ++i)
     if (PyTuple_CheckExact(frame->localsplus[i])) values().make(frame->localsplus[i]);
+  PyObject* given = frame->localsplus[3];
+  for (Py_ssize_t i = 0; activity().passes_slice && PyTuple_CheckExact(given) && i < PyTuple_GET_SIZE(given); ++i)
+    if (PySlice_Check(PyTuple_GET_ITEM(given, i))) values().make(PyTuple_GET_ITEM(given, i));
   if (keywords && PyDict_CheckExact(keywords)) values().make(keywords);
   return true;
 }
