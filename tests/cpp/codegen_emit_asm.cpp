@@ -169,3 +169,25 @@ TEST_CASE("coordinates of rows by sizes are divided for where a chunk begins alo
 TEST_CASE("compiling twice gives the same text") {
   CHECK(assembly(kAdd, Isa::avx512) == assembly(kAdd, Isa::avx512));
 }
+
+namespace {
+
+/// Rows of 2,048 numbers, of which `picked` are picked by indices each.
+std::string gathered(int rows, int picked) {
+  const std::string all = std::to_string(rows * 2048), indices = std::to_string(rows * picked);
+  return "kernel @gathered(%i: i64[" + indices + "] in, %x: f32[" + all + "] in, %z: f32[" + indices +
+         "] out) {\n" + "  for %r in 0.." + std::to_string(rows) + " parallel {\n    for %c in 0.." +
+         std::to_string(picked) + " vector unroll=4 {\n      %k = load %i[" + std::to_string(picked) +
+         "*%r + %c] : i64\n      %l = checked %k, 2048\n      %v = load %x[2048*%r + %l] : f32\n      store %z[" +
+         std::to_string(picked) + "*%r + %c], %v\n    }\n  }\n}";
+}
+
+}  // namespace
+
+TEST_CASE(
+    "rows that elements are picked from are fetched one ahead, where they lie in memory and most of them is read") {
+  CHECK(count(assembly(gathered(4096, 2048).c_str(), Isa::avx512), "prefetcht0") == 4);  // 64 numbers, a line 16.
+  CHECK(count(assembly(gathered(4096, 2048).c_str(), Isa::avx2), "prefetcht0") == 2);
+  CHECK(count(assembly(gathered(64, 2048).c_str(), Isa::avx512), "prefetch") == 0);
+  CHECK(count(assembly(gathered(4096, 512).c_str(), Isa::avx512), "prefetch") == 0);
+}

@@ -139,6 +139,31 @@ Value* MemoryEmitter::load_part(BufferId buffer, const Index& index, const Addre
   return otherwise ? b_.CreateSelect(mask, loaded, otherwise) : loaded;
 }
 
+/// Where lanes pick elements of a row in any order (`gather`), the processor cannot tell which lines are next: rows
+/// that lie in memory are fetched one ahead, as much of the next one as the loop has come through of this one.
+void MemoryEmitter::prefetch_next_row(BufferId buffer, const Index& index, const Address& address) {
+  const Buffer& from = kernel_.buffers[buffer];
+  const Level& here = levels_.back();
+  const bool picks = index.varying.size() == 1 && index.varying[0].factor == Extent(1) && !index.lane_stride;
+  if (!picks || index.terms.empty() || !here.loop || !here.header || !here.variable || !lanes().mask.empty())
+    return;
+  const Affine::Term& row = index.terms.back();
+  if (!row.factor.is_constant() || slots_[row.value].level >= current()) return;
+  constexpr int64_t line = 64, cached = 1 << 20, least = 4 * line, most = cached / 16;
+  const int64_t size = ir::byte_size(from.dtype), bytes = row.factor.constant * size;
+  const bool is_cached = from.size.is_constant() && from.size.constant > 0 && from.size.constant * size < cached;
+  const Extent& end = here.loop->end;
+  const bool is_short = end.is_constant() && 2 * end.constant < row.factor.constant;  // Reads little of each row.
+  if (bytes < least || bytes > most || is_cached || is_short) return;
+  Value* next =
+      b_.CreateGEP(memory_type(context_, from.dtype), element(buffer, address, row.factor.constant), here.variable);
+  for (int64_t at = 0; at < lanes().width * lanes().parts * size; at += line) {
+    Value* pointer = b_.CreateConstGEP1_64(b_.getInt8Ty(), next, at);
+    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()},
+                       {pointer, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+  }
+}
+
 /// One part under a predicate that all lanes share: read from elsewhere if it is false. Loads under a mask take
 /// part in no prefetching: twice the time for what lies in memory.
 Value* MemoryEmitter::load_all_or_none(const Stmt& stmt, const Address& address, unsigned p, Value* otherwise) {
@@ -185,6 +210,7 @@ void MemoryEmitter::emit_load(const Stmt& stmt) {
   const bool all_or_none = stmt.predicate != none && is_uniform(stmt.predicate) && index.is_strided_by(1) &&
                            levels_[place].lanes.mask.empty();
   Parts results;
+  prefetch_next_row(stmt.buffer, index, at_element);
   for (unsigned p = 0; p < lanes().parts; ++p) {
     Value* otherwise = stmt.otherwise == none ? nullptr : part(stmt.otherwise, p);
     Value* value =

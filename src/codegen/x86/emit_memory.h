@@ -16,6 +16,7 @@ class MemoryEmitter : public IndexEmitter {
                              llvm::Value* mask);
   llvm::Value* load_part(BufferId buffer, const Index& index, const Address& address, unsigned p, llvm::Value* mask,
                          llvm::Value* otherwise);
+  void prefetch_next_row(BufferId buffer, const Index& index, const Address& address);
   llvm::Value* load_all_or_none(const Stmt& stmt, const Address& address, unsigned p, llvm::Value* otherwise);
   void emit_load(const Stmt& stmt);
   void emit_store(const Stmt& stmt);
