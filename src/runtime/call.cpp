@@ -161,10 +161,12 @@ void call_boxed(const BoundCall& c, Frame& f) {
 
 void call_sort(const BoundCall& c, Frame& f) {
   const at::Tensor& self = c.operands[0].resolve(f);
-  const bool both = c.results[0].kind != ResultRef::Kind::unused && c.results[1].kind != ResultRef::Kind::unused;
-  if (!both || !c.sort->serves(self)) return call_boxed(c, f);
-  const at::Tensor &values = out_tensor(c, f, 0), &indices = out_tensor(c, f, 1);
-  if (!c.sort->run(self, values, indices)) call_boxed(c, f);
+  const auto wanted = [&](size_t k) {
+    return c.results[k].kind != ResultRef::Kind::unused ? &out_tensor(c, f, k) : nullptr;
+  };
+  if (!c.sort->serves(self)) return call_boxed(c, f);
+  const at::Tensor *values = wanted(0), *indices = wanted(1);
+  if ((!values && !indices) || !c.sort->run(self, values, indices)) call_boxed(c, f);
 }
 
 at::Scalar scalar_of(const ir::Argument& argument) {

@@ -16,14 +16,16 @@ struct SortCall {
   int64_t count = -1;  ///< topk: so many; -1: all.
   bool descending = false;
   bool stable = false;
+  bool any_order = false;  ///< topk: as ATen's algorithm leaves them.
 
-  /// nullopt if it is another operator, or topk whose results may have any order.
+  /// nullopt if it is another operator.
   static std::optional<SortCall> of(const capture::CallPayload& payload);
   /// It has keys for the dtype, and the tensor's data lies in memory as its strides say.
   bool serves(const at::Tensor& self) const;
-  /// `values` and `indices` (int64) have the result's sizes, any strides; they share no memory with `self`.
+  /// `values` and `indices` (int64) have the result's sizes, any strides; they share no memory with `self`. Null is
+  /// one that is not wanted; not both.
   /// \returns false, with nothing written, where equal elements abound and ATen is as fast.
-  bool run(const at::Tensor& self, const at::Tensor& values, const at::Tensor& indices) const;
+  bool run(const at::Tensor& self, const at::Tensor* values, const at::Tensor* indices) const;
 };
 
 }  // namespace braze::runtime

@@ -46,12 +46,12 @@ def test_sort(dtype, length):
 
 
 @pytest.mark.parametrize("dtype", FLOATS + INTEGERS, ids=str)
-@pytest.mark.parametrize("length", [1, 17, 100, 1000])
+@pytest.mark.parametrize("length", [1, 17, 100, 1000, 5000])
 def test_topk(dtype, length):
     torch.manual_seed(length)
     for distinct, largest, ordered in itertools.product([3, 1 << 20], [False, True], [False, True]):
         x = rows(dtype, length, min(distinct, 100) if dtype in (torch.int8, torch.uint8) else distinct, True)
-        for count in sorted({0, 1, min(3, length), length // 64, length // 3, length}):
+        for count in sorted({0, 1, min(3, length), min(300, length), length // 64, length // 3, length}):
 
             def f(x, count=count, largest=largest, ordered=ordered):
                 return tuple(torch.topk(x, count, -1, largest, ordered))
