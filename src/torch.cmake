@@ -43,7 +43,8 @@ foreach(level avx2:x86-64-v3 avx512:x86-64-v4)
   string(REPLACE ":" ";" level ${level})
   list(GET level 0 isa)
   list(GET level 1 processor)
-  set_source_files_properties(runtime/small_matmul_${isa}.cpp runtime/panel_matmul_${isa}.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+  set_source_files_properties(runtime/small_matmul_${isa}.cpp runtime/panel_matmul_${isa}.cpp runtime/attention_rows_${isa}.cpp
+    PROPERTIES SKIP_PRECOMPILE_HEADERS ON
     COMPILE_OPTIONS "-march=${processor};-O3;-ffp-contract=fast")
 endforeach()
 

@@ -169,6 +169,16 @@ void call_sort(const BoundCall& c, Frame& f) {
   if ((!values && !indices) || !c.sort->run(self, values, indices)) call_boxed(c, f);
 }
 
+void call_attention(const BoundCall& c, Frame& f) {
+  const auto operand = [&](size_t k) -> const at::Tensor& { return c.operands[k].resolve(f); };
+  const bool has_logs = c.results.size() > 1 && c.results[1].kind != ResultRef::Kind::unused;
+  const AttentionCall::Operands operands{operand(0), operand(1), operand(2),
+                                         c.attention->has_mask ? &operand(3) : nullptr};
+  if (c.results[0].kind == ResultRef::Kind::unused || !c.attention->serves(operands)) return call_boxed(c, f);
+  const at::Tensor& out = out_tensor(c, f, 0);
+  if (!c.attention->run(operands, out, has_logs ? &out_tensor(c, f, 1) : nullptr)) call_boxed(c, f);
+}
+
 at::Scalar scalar_of(const ir::Argument& argument) {
   return argument.kind == ir::Argument::Kind::integer ? at::Scalar(argument.integer) : at::Scalar(argument.real);
 }
@@ -191,6 +201,7 @@ void BoundCall::choose(const loops::CallStep& step, const std::vector<c10::IValu
   for (size_t k = 0; k < payload->results.size(); ++k)
     if (payload->results[k].returned < 0) clones.at(payload->results[k].element) = results.at(k).planned;
   if ((sort = SortCall::of(*payload))) function = call_sort;
+  if ((attention = AttentionCall::of(*payload))) function = call_attention;
 }
 
 }  // namespace braze::runtime

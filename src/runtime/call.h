@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "capture/trace.h"
+#include "runtime/attention_call.h"
 #include "runtime/device/cuda/product.h"
 #include "runtime/frame.h"
 #include "runtime/geometry.h"
@@ -56,6 +57,7 @@ struct BoundCall {
   std::vector<Geometry> clones;                 ///< Of each operand that the operator writes.
   bool waits = false;                           ///< For the GPU: a result on the CPU is read off it.
   std::optional<SortCall> sort;                 ///< Of aten::sort or aten::topk.
+  std::optional<AttentionCall> attention;       ///< Of attention on a CPU.
   at::Scalar alpha = 1, beta = 1;               ///< Products with a bias.
   std::unique_ptr<Matmul> matmul;               ///< Products on a CPU; null where only ATen computes it.
   std::unique_ptr<GpuProduct> product;          ///< Products on a GPU, likewise.

@@ -12,7 +12,13 @@ namespace {
 
 constexpr std::string_view names[matmul_method_count] = {"aten", "onednn", "rows", "panels", "packed"};
 
-/// MKL is at its best there.
+/// So many are multiplied fastest with the right operand as it lies.
+int64_t few_rows() {
+  return is_intel() ? 4 : 12;
+}
+
+}  // namespace
+
 bool is_intel() {
   static const bool intel = [] {
     unsigned a = 0, b = 0, c = 0, d = 0;
@@ -20,13 +26,6 @@ bool is_intel() {
   }();
   return intel;
 }
-
-/// So many are multiplied fastest with the right operand as it lies.
-int64_t few_rows() {
-  return is_intel() ? 4 : 12;
-}
-
-}  // namespace
 
 std::string_view name(MatmulMethod method) {
   return names[static_cast<size_t>(method)];

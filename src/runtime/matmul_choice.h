@@ -25,6 +25,8 @@ enum class MatmulMethod : uint8_t {
 constexpr size_t matmul_method_count = 5;
 using MatmulMethods = std::bitset<matmul_method_count>;
 std::string_view name(MatmulMethod method);  ///< "onednn"
+/// MKL is at its best on this processor.
+bool is_intel();
 
 /// What decides about speed; contents do not.
 struct MatmulShape {

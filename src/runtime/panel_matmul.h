@@ -10,7 +10,7 @@
 
 namespace braze::runtime {
 
-/// out[m,n] = a[m,k] x b[k,n] + bias[n]; strides count elements.
+/// out[m,n] = a[m,k] x b[k,n] + bias[n], or more by that; strides count elements.
 struct PanelMatmul {
   const float* a = nullptr;
   const float* b = nullptr;       ///< Not read if there are panels.
@@ -21,6 +21,7 @@ struct PanelMatmul {
   int64_t a_stride = 0;               ///< Between rows; `a` is contiguous along k.
   int64_t b_rows = 0, b_columns = 0;  ///< Between rows and between columns of `b`; one of them is 1.
   int64_t out_stride = 0;             ///< Between rows.
+  bool adds = false;                  ///< To what `out` holds.
 };
 
 /// One instruction set's functions. Sums are made in an order that depends on k alone: results depend neither on

@@ -123,7 +123,7 @@ inline void tile(const PanelMatmul& p, const float* panel, int64_t row, int64_t 
       for (int v = 0; v < tile_vectors; ++v) sum[r][v] += left * right[v];
     }
   }
-  const bool last = first + length == p.k;
+  const bool last = first + length == p.k, adds = first > 0 || p.adds;
   const int64_t columns = p.n - column < width ? p.n - column : width;
 #pragma GCC unroll 12
   for (int r = 0; r < R; ++r) {
@@ -132,7 +132,7 @@ inline void tile(const PanelMatmul& p, const float* panel, int64_t row, int64_t 
 #pragma GCC unroll 2
       for (int v = 0; v < tile_vectors; ++v) {
         Vector value = sum[r][v];
-        if (first > 0) value += load(out + v * lanes);
+        if (adds) value += load(out + v * lanes);
         if (last && p.bias) value += load(p.bias + column + v * lanes);
         store(out + v * lanes, value);
       }
@@ -142,7 +142,7 @@ inline void tile(const PanelMatmul& p, const float* panel, int64_t row, int64_t 
       for (int v = 0; v < tile_vectors; ++v) store(values + v * lanes, sum[r][v]);
       for (int64_t c = 0; c < columns; ++c) {
         float value = values[c];
-        if (first > 0) value += out[c];
+        if (adds) value += out[c];
         if (last && p.bias) value += p.bias[column + c];
         out[c] = value;
       }

@@ -1,0 +1,291 @@
+#include "runtime/attention_call.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <c10/util/BFloat16.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <type_traits>
+
+#include "runtime/attention_rows.h"
+#include "runtime/matmul_choice.h"
+#include "runtime/panel_matmul.h"
+#include "target/target.h"
+
+namespace braze::runtime {
+
+namespace {
+
+constexpr int64_t queries_at_once = 72;  ///< Whole tiles of panel_matmul.h, for both instruction sets.
+constexpr int64_t keys_at_once = 256;    ///< Their scores stay in the second cache.
+constexpr int64_t least_queries = 12;    ///< For fewer, panels cost more than they save.
+
+const AttentionFunctions& attention() {
+  return Target::host().isa == Isa::avx512 ? attention_avx512 : attention_avx2;
+}
+
+struct Memory {
+  std::unique_ptr<float[]> numbers;
+  void reserve(int64_t count) { numbers = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(count)); }
+  float* data() const { return numbers.get(); }
+};
+
+/// Rows of one head.
+template <typename T>
+struct Head {
+  T* data;
+  int64_t row_stride;
+};
+
+template <typename T>
+Head<T> head_of(const at::Tensor& tensor, int64_t batch, int64_t head) {
+  const auto base = [&] {
+    if constexpr (std::is_const_v<T>)
+      return tensor.const_data_ptr<std::remove_const_t<T>>();
+    else
+      return tensor.mutable_data_ptr<T>();
+  }();
+  return {base + batch * tensor.stride(0) + head * tensor.stride(1), tensor.stride(2)};
+}
+
+/// One thread's work: keys and values of a head in panels, and a block of queries.
+template <typename T>
+class Worker {
+ public:
+  Worker(const AttentionCall& call, const AttentionCall::Operands& operands, const at::Tensor& out,
+         const at::Tensor* logsumexp)
+      : call_(call), o_(operands), out_(out), logsumexp_(logsumexp) {
+    scale_ = static_cast<float>(call.scale.value_or(1.0 / std::sqrt(static_cast<double>(width_))));
+    const int64_t panel = panels_.width, blocks = (keys_ + keys_at_once - 1) / keys_at_once;
+    const int64_t keys = std::min(keys_, keys_at_once), queries = std::min(queries_, queries_at_once);
+    key_size_ = width_ * panels_.count(keys) * panel;
+    value_size_ = keys * panels_.count(width_) * panel;
+    key_panels_.reserve(blocks * key_size_);
+    value_panels_.reserve(blocks * value_size_);
+    scores_.reserve(queries * keys_at_once);
+    results_.reserve(queries * width_);
+    if constexpr (!std::is_same_v<T, float>) converted_.reserve(std::max(keys, queries) * width_);
+    if (o_.mask) mask_.reserve(queries * keys_at_once);
+  }
+
+  void run(int64_t batch, int64_t head, int64_t first) {
+    const int64_t of_keys = call_.shares_heads ? head / (o_.query.size(1) / o_.key.size(1)) : head;
+    if (batch != batch_ || of_keys != head_) pack(batch, of_keys);
+    const int64_t rows = std::min(queries_at_once, queries_ - first);
+    const auto query = as_floats(head_of<const T>(o_.query, batch, head), first, rows);
+    std::fill_n(results_.data(), rows * width_, 0.0f);
+    std::fill_n(greatest_, rows, -std::numeric_limits<float>::infinity());
+    std::fill_n(sums_, rows, 0.0f);
+    for (int64_t begin = 0, block = 0; begin < keys_; begin += keys_at_once, ++block) {
+      if (call_.is_causal && begin >= first + rows) break;
+      const int64_t count = std::min(keys_at_once, keys_ - begin);
+      const PanelMatmul scores{.a = query.data,
+                               .panels = key_panels_.data() + block * key_size_,
+                               .out = scores_.data(),
+                               .m = rows,
+                               .n = count,
+                               .k = width_,
+                               .a_stride = query.row_stride,
+                               .out_stride = keys_at_once};
+      for (int64_t panel = 0; panel < panels_.count(count); ++panel) panels_.multiply(scores, panel, 0, rows);
+      if (o_.mask) read_mask(batch, head, first, rows, begin, count);
+      functions_.weigh({.scores = scores_.data(),
+                        .mask = o_.mask ? mask_.data() : nullptr,
+                        .results = results_.data(),
+                        .greatest = greatest_,
+                        .sums = sums_,
+                        .rows = rows,
+                        .columns = count,
+                        .width = width_,
+                        .stride = keys_at_once,
+                        .mask_stride = keys_at_once,
+                        .scale = scale_,
+                        .is_causal = call_.is_causal,
+                        .visible = first + 1 - begin});
+      const PanelMatmul weighed{.a = scores_.data(),
+                                .panels = value_panels_.data() + block * value_size_,
+                                .out = results_.data(),
+                                .m = rows,
+                                .n = width_,
+                                .k = count,
+                                .a_stride = keys_at_once,
+                                .out_stride = width_,
+                                .adds = true};
+      for (int64_t panel = 0; panel < panels_.count(width_); ++panel) panels_.multiply(weighed, panel, 0, rows);
+    }
+    store(batch, head, first, rows);
+  }
+  bool has_nan() const { return has_nan_; }
+
+ private:
+  /// Of a type that is converted, `count` rows at a time.
+  Head<const float> as_floats(Head<const T> head, int64_t first, int64_t count) {
+    const T* from = head.data + first * head.row_stride;
+    if constexpr (std::is_same_v<T, float>) {
+      return {from, head.row_stride};
+    } else {
+      float* to = converted_.data();
+      for (int64_t row = 0; row < count; ++row, from += head.row_stride)
+        functions_.widen(reinterpret_cast<const uint16_t*>(from), to + row * width_, width_);
+      return {to, width_};
+    }
+  }
+
+  void pack(int64_t batch, int64_t head) {
+    batch_ = batch, head_ = head;
+    const auto key = head_of<const T>(o_.key, batch, head), value = head_of<const T>(o_.value, batch, head);
+    for (int64_t begin = 0, block = 0; begin < keys_; begin += keys_at_once, ++block) {
+      const int64_t count = std::min(keys_at_once, keys_ - begin);
+      auto rows = as_floats(key, begin, count);
+      const PanelMatmul keys{.b = rows.data, .n = count, .k = width_, .b_rows = 1, .b_columns = rows.row_stride};
+      panels_.pack(keys, 0, panels_.count(count), key_panels_.data() + block * key_size_);
+      rows = as_floats(value, begin, count);
+      const PanelMatmul values{.b = rows.data, .n = width_, .k = count, .b_rows = rows.row_stride, .b_columns = 1};
+      panels_.pack(values, 0, panels_.count(width_), value_panels_.data() + block * value_size_);
+    }
+  }
+
+  void read_mask(int64_t batch, int64_t head, int64_t first, int64_t rows, int64_t begin, int64_t count) {
+    const at::Tensor& mask = *o_.mask;
+    const auto copy = [&](const auto* data, auto number_of) {
+      const auto* from =
+          data + batch * mask.stride(0) + head * mask.stride(1) + first * mask.stride(2) + begin * mask.stride(3);
+      for (int64_t row = 0; row < rows; ++row)
+        for (int64_t k = 0; k < count; ++k)
+          mask_.data()[row * keys_at_once + k] = number_of(from[row * mask.stride(2) + k * mask.stride(3)]);
+    };
+    const auto number = [](auto one) { return static_cast<float>(one); };
+    if (mask.scalar_type() == at::kFloat)
+      copy(mask.const_data_ptr<float>(), number);
+    else if (mask.scalar_type() == at::kBFloat16)
+      copy(mask.const_data_ptr<c10::BFloat16>(), number);
+    else
+      copy(mask.const_data_ptr<bool>(),
+           [](bool seen) { return seen ? 0.0f : -std::numeric_limits<float>::infinity(); });
+  }
+
+  /// A query that sees nothing gives 0.
+  void store(int64_t batch, int64_t head, int64_t first, int64_t rows) {
+    const auto out = head_of<T>(out_, batch, head);
+    for (int64_t row = 0; row < rows; ++row) {
+      const float sum = sums_[row], factor = sum == 0 ? 1.0f : 1.0f / sum;
+      has_nan_ |= std::isnan(sum);
+      T* to = out.data + (first + row) * out.row_stride;
+      float* results = results_.data() + row * width_;
+      for (int64_t i = 0; i < width_; ++i) results[i] *= factor;
+      if constexpr (std::is_same_v<T, float>)
+        std::copy_n(results, width_, to);
+      else
+        functions_.narrow(results, reinterpret_cast<uint16_t*>(to), width_);
+      if (!logsumexp_) continue;
+      float* logs = logsumexp_->mutable_data_ptr<float>() + batch * logsumexp_->stride(0) +
+                    head * logsumexp_->stride(1) + (first + row) * logsumexp_->stride(2);
+      *logs = greatest_[row] + std::log(sum == 0 ? 1.0f : sum);
+    }
+  }
+
+  const AttentionCall& call_;
+  const AttentionCall::Operands& o_;
+  const at::Tensor& out_;
+  const at::Tensor* logsumexp_;
+  const PanelFunctions& panels_ = panel_matmul();
+  const AttentionFunctions& functions_ = attention();
+  const int64_t queries_ = o_.query.size(2), keys_ = o_.key.size(2), width_ = o_.query.size(3);
+  float scale_ = 1;
+  int64_t key_size_ = 0, value_size_ = 0;  ///< Numbers in the panels of a block of keys.
+  int64_t batch_ = -1, head_ = -1;         ///< What lies in the panels.
+  bool has_nan_ = false;
+  Memory key_panels_, value_panels_, scores_, results_, converted_, mask_;
+  float greatest_[queries_at_once] = {}, sums_[queries_at_once] = {};
+};
+
+template <typename T>
+bool run_as(const AttentionCall& call, const AttentionCall::Operands& operands, const at::Tensor& out,
+            const at::Tensor* logsumexp) {
+  const at::Tensor& query = operands.query;
+  const int64_t heads = query.size(1), blocks = (query.size(2) + queries_at_once - 1) / queries_at_once;
+  // In the order of heads, so that a thread packs few of them.
+  const int64_t work = 2 * queries_at_once * operands.key.size(2) * query.size(3), least = 1 << 20;
+  const int64_t grain = std::max<int64_t>(1, least / std::max<int64_t>(work, 1));
+  std::atomic<bool> has_nan = false;
+  at::parallel_for(0, query.size(0) * heads * blocks, grain, [&](int64_t begin, int64_t end) {
+    Worker<T> worker(call, operands, out, logsumexp);
+    for (int64_t i = begin; i < end; ++i)
+      worker.run(i / (heads * blocks), i / blocks % heads, i % blocks * queries_at_once);
+    if (worker.has_nan()) has_nan = true;
+  });
+  return !has_nan;
+}
+
+bool has_rows(const at::Tensor& tensor) {
+  return tensor.stride(-1) == 1 || tensor.size(-1) == 1;
+}
+
+}  // namespace
+
+std::optional<AttentionCall> AttentionCall::of(const capture::CallPayload& payload) {
+  const c10::OperatorName& name = payload.op.operator_name();
+  const auto& stack = payload.stack;
+  const auto number = [](const c10::IValue& value) -> std::optional<double> {
+    return value.isNone() ? std::nullopt : std::optional(value.toDouble());
+  };
+  // (query, key, value, mask, dropout, is_causal, scale, enable_gqa)
+  const bool is_whole = name.name == "aten::scaled_dot_product_attention" && payload.results.size() == 1;
+  // (query, key, value, dropout, is_causal, mask, scale)
+  const bool is_kernel = name.name == "aten::_scaled_dot_product_flash_attention_for_cpu" &&
+                         payload.results.size() == 2 && payload.results[0].returned == 0 &&
+                         payload.results[1].returned == 1;
+  if ((!is_whole && !is_kernel) || !payload.cloned.empty()) return std::nullopt;
+  const size_t dropout = is_whole ? 4 : 3, causal = is_whole ? 5 : 4, scale = 6;
+  if (!stack[dropout].isDouble() || stack[dropout].toDouble() != 0 || !stack[causal].isBool() ||
+      !(stack[scale].isNone() || stack[scale].isDouble()))
+    return std::nullopt;
+  const size_t given = payload.slots.size();
+  if (given != 3 && given != 4) return std::nullopt;
+  for (size_t k = 0; k < given; ++k) {
+    const size_t argument = k < 3 ? k : is_whole ? 3 : 5;
+    if (payload.slots[k].argument != argument || payload.slots[k].element >= 0) return std::nullopt;
+  }
+  return AttentionCall{.is_causal = stack[causal].toBool(),
+                       .shares_heads = is_whole && stack[7].toBool(),
+                       .scale = number(stack[scale]),
+                       .has_mask = given == 4};
+}
+
+bool AttentionCall::serves(const Operands& o) const {
+  const at::Tensor &query = o.query, &key = o.key, &value = o.value;
+  const at::ScalarType type = query.scalar_type();
+  const auto fits = [&](const at::Tensor& one) {
+    return one.layout() == c10::kStrided && one.is_cpu() && one.dim() == 4 && one.scalar_type() == type &&
+           one.numel() > 0 && has_rows(one) && !one.is_conj() && !one.is_neg();
+  };
+  if ((type != at::kFloat && type != at::kBFloat16) || !fits(query) || !fits(key) || !fits(value)) return false;
+  const at::Context& context = at::globalContext();
+  if (is_intel() || context.deterministicAlgorithms() || !context.userEnabledFlashSDP()) return false;
+  const int64_t heads = query.size(1);
+  const bool heads_fit =
+      key.size(1) == value.size(1) && (shares_heads ? heads % key.size(1) == 0 : heads == key.size(1));
+  const bool sizes_fit = heads_fit && query.size(0) == key.size(0) && key.size(0) == value.size(0) &&
+                         key.size(2) == value.size(2) && query.size(3) == key.size(3) &&
+                         key.size(3) == value.size(3);
+  constexpr int64_t widest = 512;
+  if (!sizes_fit || query.size(3) > widest || query.size(2) < least_queries) return false;
+  if (!o.mask) return true;
+  const at::ScalarType of_mask = o.mask->scalar_type();
+  return o.mask->is_cpu() && o.mask->layout() == c10::kStrided && !is_causal &&
+         (of_mask == at::kFloat || of_mask == at::kBFloat16 || of_mask == at::kBool) && o.mask->dim() <= 4;
+}
+
+bool AttentionCall::run(const Operands& o, const at::Tensor& out, const at::Tensor* logsumexp) const {
+  at::Tensor mask;
+  if (o.mask) mask = o.mask->expand({o.query.size(0), o.query.size(1), o.query.size(2), o.key.size(2)});
+  const Operands operands{o.query, o.key, o.value, o.mask ? &mask : nullptr};
+  return o.query.scalar_type() == at::kFloat ? run_as<float>(*this, operands, out, logsumexp)
+                                             : run_as<c10::BFloat16>(*this, operands, out, logsumexp);
+}
+
+}  // namespace braze::runtime
