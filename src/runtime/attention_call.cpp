@@ -2,16 +2,14 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
-#include <c10/util/BFloat16.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
-#include <memory>
-#include <type_traits>
 
-#include "runtime/attention_rows.h"
+#include "runtime/attention_heads.h"
+#include "runtime/attention_mask.h"
 #include "runtime/matmul_choice.h"
 #include "runtime/panel_matmul.h"
 #include "target/target.h"
@@ -20,37 +18,7 @@ namespace braze::runtime {
 
 namespace {
 
-constexpr int64_t queries_at_once = 72;  ///< Whole tiles of panel_matmul.h, for both instruction sets.
-constexpr int64_t keys_at_once = 256;    ///< Their scores stay in the second cache.
-constexpr int64_t least_queries = 12;    ///< For fewer, panels cost more than they save.
-
-const AttentionFunctions& attention() {
-  return Target::host().isa == Isa::avx512 ? attention_avx512 : attention_avx2;
-}
-
-struct Memory {
-  std::unique_ptr<float[]> numbers;
-  void reserve(int64_t count) { numbers = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(count)); }
-  float* data() const { return numbers.get(); }
-};
-
-/// Rows of one head.
-template <typename T>
-struct Head {
-  T* data;
-  int64_t row_stride;
-};
-
-template <typename T>
-Head<T> head_of(const at::Tensor& tensor, int64_t batch, int64_t head) {
-  const auto base = [&] {
-    if constexpr (std::is_const_v<T>)
-      return tensor.const_data_ptr<std::remove_const_t<T>>();
-    else
-      return tensor.mutable_data_ptr<T>();
-  }();
-  return {base + batch * tensor.stride(0) + head * tensor.stride(1), tensor.stride(2)};
-}
+constexpr int64_t least_queries = 12;  ///< For fewer, panels cost more than they save.
 
 /// One thread's work: keys and values of a head in panels, and a block of queries.
 template <typename T>
@@ -76,7 +44,7 @@ class Worker {
     const int64_t of_keys = call_.shares_heads ? head / (o_.query.size(1) / o_.key.size(1)) : head;
     if (batch != batch_ || of_keys != head_) pack(batch, of_keys);
     const int64_t rows = std::min(queries_at_once, queries_ - first);
-    const auto query = as_floats(head_of<const T>(o_.query, batch, head), first, rows);
+    const auto query = as_floats(head_of<const T>(o_.query, batch, head), first, rows, width_, converted_);
     std::fill_n(results_.data(), rows * width_, 0.0f);
     std::fill_n(greatest_, rows, -std::numeric_limits<float>::infinity());
     std::fill_n(sums_, rows, 0.0f);
@@ -92,7 +60,7 @@ class Worker {
                                .a_stride = query.row_stride,
                                .out_stride = keys_at_once};
       for (int64_t panel = 0; panel < panels_.count(count); ++panel) panels_.multiply(scores, panel, 0, rows);
-      if (o_.mask) read_mask(batch, head, first, rows, begin, count);
+      if (o_.mask) read_mask(*o_.mask, {batch, head, first, rows, begin, count}, mask_.data(), keys_at_once, 1);
       functions_.weigh({.scores = scores_.data(),
                         .mask = o_.mask ? mask_.data() : nullptr,
                         .results = results_.data(),
@@ -122,50 +90,18 @@ class Worker {
   bool has_nan() const { return has_nan_; }
 
  private:
-  /// Of a type that is converted, `count` rows at a time.
-  Head<const float> as_floats(Head<const T> head, int64_t first, int64_t count) {
-    const T* from = head.data + first * head.row_stride;
-    if constexpr (std::is_same_v<T, float>) {
-      return {from, head.row_stride};
-    } else {
-      float* to = converted_.data();
-      for (int64_t row = 0; row < count; ++row, from += head.row_stride)
-        functions_.widen(reinterpret_cast<const uint16_t*>(from), to + row * width_, width_);
-      return {to, width_};
-    }
-  }
-
   void pack(int64_t batch, int64_t head) {
     batch_ = batch, head_ = head;
     const auto key = head_of<const T>(o_.key, batch, head), value = head_of<const T>(o_.value, batch, head);
     for (int64_t begin = 0, block = 0; begin < keys_; begin += keys_at_once, ++block) {
       const int64_t count = std::min(keys_at_once, keys_ - begin);
-      auto rows = as_floats(key, begin, count);
+      auto rows = as_floats(key, begin, count, width_, converted_);
       const PanelMatmul keys{.b = rows.data, .n = count, .k = width_, .b_rows = 1, .b_columns = rows.row_stride};
       panels_.pack(keys, 0, panels_.count(count), key_panels_.data() + block * key_size_);
-      rows = as_floats(value, begin, count);
+      rows = as_floats(value, begin, count, width_, converted_);
       const PanelMatmul values{.b = rows.data, .n = width_, .k = count, .b_rows = rows.row_stride, .b_columns = 1};
       panels_.pack(values, 0, panels_.count(width_), value_panels_.data() + block * value_size_);
     }
-  }
-
-  void read_mask(int64_t batch, int64_t head, int64_t first, int64_t rows, int64_t begin, int64_t count) {
-    const at::Tensor& mask = *o_.mask;
-    const auto copy = [&](const auto* data, auto number_of) {
-      const auto* from =
-          data + batch * mask.stride(0) + head * mask.stride(1) + first * mask.stride(2) + begin * mask.stride(3);
-      for (int64_t row = 0; row < rows; ++row)
-        for (int64_t k = 0; k < count; ++k)
-          mask_.data()[row * keys_at_once + k] = number_of(from[row * mask.stride(2) + k * mask.stride(3)]);
-    };
-    const auto number = [](auto one) { return static_cast<float>(one); };
-    if (mask.scalar_type() == at::kFloat)
-      copy(mask.const_data_ptr<float>(), number);
-    else if (mask.scalar_type() == at::kBFloat16)
-      copy(mask.const_data_ptr<c10::BFloat16>(), number);
-    else
-      copy(mask.const_data_ptr<bool>(),
-           [](bool seen) { return seen ? 0.0f : -std::numeric_limits<float>::infinity(); });
   }
 
   /// A query that sees nothing gives 0.
@@ -173,18 +109,13 @@ class Worker {
     const auto out = head_of<T>(out_, batch, head);
     for (int64_t row = 0; row < rows; ++row) {
       const float sum = sums_[row], factor = sum == 0 ? 1.0f : 1.0f / sum;
-      has_nan_ |= std::isnan(sum);
-      T* to = out.data + (first + row) * out.row_stride;
       float* results = results_.data() + row * width_;
       for (int64_t i = 0; i < width_; ++i) results[i] *= factor;
-      if constexpr (std::is_same_v<T, float>)
-        std::copy_n(results, width_, to);
-      else
-        functions_.narrow(results, reinterpret_cast<uint16_t*>(to), width_);
+      has_nan_ |= store_row(results, out.data + (first + row) * out.row_stride, width_) || std::isnan(sum);
       if (!logsumexp_) continue;
       float* logs = logsumexp_->mutable_data_ptr<float>() + batch * logsumexp_->stride(0) +
                     head * logsumexp_->stride(1) + (first + row) * logsumexp_->stride(2);
-      *logs = greatest_[row] + std::log(sum == 0 ? 1.0f : sum);
+      *logs = sum == 0 ? 0.0f : greatest_[row] + std::log(sum);  // 0 as in ATen, where nothing is seen.
     }
   }
 
@@ -193,13 +124,13 @@ class Worker {
   const at::Tensor& out_;
   const at::Tensor* logsumexp_;
   const PanelFunctions& panels_ = panel_matmul();
-  const AttentionFunctions& functions_ = attention();
+  const AttentionFunctions& functions_ = attention_functions();
   const int64_t queries_ = o_.query.size(2), keys_ = o_.key.size(2), width_ = o_.query.size(3);
   float scale_ = 1;
   int64_t key_size_ = 0, value_size_ = 0;  ///< Numbers in the panels of a block of keys.
   int64_t batch_ = -1, head_ = -1;         ///< What lies in the panels.
   bool has_nan_ = false;
-  Memory key_panels_, value_panels_, scores_, results_, converted_, mask_;
+  Scratch key_panels_, value_panels_, scores_, results_, converted_, mask_;
   float greatest_[queries_at_once] = {}, sums_[queries_at_once] = {};
 };
 
@@ -221,11 +152,11 @@ bool run_as(const AttentionCall& call, const AttentionCall::Operands& operands, 
   return !has_nan;
 }
 
-bool has_rows(const at::Tensor& tensor) {
-  return tensor.stride(-1) == 1 || tensor.size(-1) == 1;
-}
-
 }  // namespace
+
+const AttentionFunctions& attention_functions() {
+  return Target::host().isa == Isa::avx512 ? attention_avx512 : attention_avx2;
+}
 
 std::optional<AttentionCall> AttentionCall::of(const capture::CallPayload& payload) {
   const c10::OperatorName& name = payload.op.operator_name();
@@ -274,10 +205,7 @@ bool AttentionCall::serves(const Operands& o) const {
                          key.size(3) == value.size(3);
   constexpr int64_t widest = 512;
   if (!sizes_fit || query.size(3) > widest || query.size(2) < least_queries) return false;
-  if (!o.mask) return true;
-  const at::ScalarType of_mask = o.mask->scalar_type();
-  return o.mask->is_cpu() && o.mask->layout() == c10::kStrided && !is_causal &&
-         (of_mask == at::kFloat || of_mask == at::kBFloat16 || of_mask == at::kBool) && o.mask->dim() <= 4;
+  return !o.mask || (is_readable_mask(*o.mask) && !is_causal);
 }
 
 bool AttentionCall::run(const Operands& o, const at::Tensor& out, const at::Tensor* logsumexp) const {

@@ -4,6 +4,6 @@
 
 namespace braze::runtime {
 
-const AttentionFunctions attention_avx2 = {weigh, widen, narrow};
+const AttentionFunctions attention_avx2 = {weigh, weigh_back, widen, narrow};
 
 }  // namespace braze::runtime

@@ -104,6 +104,24 @@ inline void weigh(const AttentionBlock& block) {
   for (int64_t row = 0; row < block.rows; ++row) weigh_row(block, row);
 }
 
+inline void weigh_back(const AttentionBackBlock& b) {
+  for (int64_t key = 0; key < b.keys; ++key) {
+    float *scores = b.scores + key * b.stride, *slopes = b.slopes + key * b.stride;
+    int64_t hidden = b.is_causal ? b.visible + key : 0;
+    hidden = hidden < 0 ? 0 : hidden > b.queries ? b.queries : hidden;
+    for (int64_t q = 0; q < b.queries; q += lanes) {
+      Vector score = load(scores + q) * b.scale;
+      if (b.mask) score += load(b.mask + key * b.stride + q);
+      Vector weight = exponential(score - load(b.logsumexp + q));
+      if (q < hidden)
+        for (int64_t i = 0; i < lanes && q + i < hidden; ++i) weight[i] = 0;
+      store(scores + q, weight);
+      const Vector slope = weight * (load(slopes + q) - load(b.delta + q)) * b.scale;
+      store(slopes + q, slope);
+    }
+  }
+}
+
 inline float widened(uint16_t number) {
   const uint32_t bits = uint32_t{number} << 16;
   float wide;

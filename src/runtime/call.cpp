@@ -179,6 +179,22 @@ void call_attention(const BoundCall& c, Frame& f) {
   if (!c.attention->run(operands, out, has_logs ? &out_tensor(c, f, 1) : nullptr)) call_boxed(c, f);
 }
 
+void call_attention_gradients(const BoundCall& c, Frame& f) {
+  const auto operand = [&](size_t k) -> const at::Tensor& { return c.operands[k].resolve(f); };
+  const AttentionGradientsCall::Operands operands{operand(0),
+                                                  operand(1),
+                                                  operand(2),
+                                                  operand(3),
+                                                  operand(4),
+                                                  operand(5),
+                                                  c.attention_gradients->has_mask ? &operand(6) : nullptr};
+  const bool all = std::ranges::none_of(
+      c.results, [](const ResultRef& result) { return result.kind == ResultRef::Kind::unused; });
+  if (!all || !c.attention_gradients->serves(operands)) return call_boxed(c, f);
+  const at::Tensor &query = out_tensor(c, f, 0), &key = out_tensor(c, f, 1), &value = out_tensor(c, f, 2);
+  if (!c.attention_gradients->run(operands, {query, key, value})) call_boxed(c, f);
+}
+
 at::Scalar scalar_of(const ir::Argument& argument) {
   return argument.kind == ir::Argument::Kind::integer ? at::Scalar(argument.integer) : at::Scalar(argument.real);
 }
@@ -202,6 +218,7 @@ void BoundCall::choose(const loops::CallStep& step, const std::vector<c10::IValu
     if (payload->results[k].returned < 0) clones.at(payload->results[k].element) = results.at(k).planned;
   if ((sort = SortCall::of(*payload))) function = call_sort;
   if ((attention = AttentionCall::of(*payload))) function = call_attention;
+  if ((attention_gradients = AttentionGradientsCall::of(*payload))) function = call_attention_gradients;
 }
 
 }  // namespace braze::runtime

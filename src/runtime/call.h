@@ -10,6 +10,7 @@
 
 #include "capture/trace.h"
 #include "runtime/attention_call.h"
+#include "runtime/attention_gradients.h"
 #include "runtime/device/cuda/product.h"
 #include "runtime/frame.h"
 #include "runtime/geometry.h"
@@ -58,9 +59,10 @@ struct BoundCall {
   bool waits = false;                           ///< For the GPU: a result on the CPU is read off it.
   std::optional<SortCall> sort;                 ///< Of aten::sort or aten::topk.
   std::optional<AttentionCall> attention;       ///< Of attention on a CPU.
-  at::Scalar alpha = 1, beta = 1;               ///< Products with a bias.
-  std::unique_ptr<Matmul> matmul;               ///< Products on a CPU; null where only ATen computes it.
-  std::unique_ptr<GpuProduct> product;          ///< Products on a GPU, likewise.
+  std::optional<AttentionGradientsCall> attention_gradients;
+  at::Scalar alpha = 1, beta = 1;       ///< Products with a bias.
+  std::unique_ptr<Matmul> matmul;       ///< Products on a CPU; null where only ATen computes it.
+  std::unique_ptr<GpuProduct> product;  ///< Products on a GPU, likewise.
   std::optional<uint32_t>
       weight;  ///< The graph input of which a packed copy may be kept (runtime/packed_weights.h).
 
