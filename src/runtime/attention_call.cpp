@@ -12,6 +12,7 @@
 #include "runtime/attention_mask.h"
 #include "runtime/matmul_choice.h"
 #include "runtime/panel_matmul.h"
+#include "support/switches.h"
 #include "target/target.h"
 
 namespace braze::runtime {
@@ -161,6 +162,7 @@ const AttentionFunctions& attention_functions() {
 std::optional<AttentionCall> AttentionCall::of(const capture::CallPayload& payload) {
   const c10::OperatorName& name = payload.op.operator_name();
   const auto& stack = payload.stack;
+  const std::string_view way = switches::text(switches::attention);
   const auto number = [](const c10::IValue& value) -> std::optional<double> {
     return value.isNone() ? std::nullopt : std::optional(value.toDouble());
   };
@@ -170,7 +172,7 @@ std::optional<AttentionCall> AttentionCall::of(const capture::CallPayload& paylo
   const bool is_kernel = name.name == "aten::_scaled_dot_product_flash_attention_for_cpu" &&
                          payload.results.size() == 2 && payload.results[0].returned == 0 &&
                          payload.results[1].returned == 1;
-  if ((!is_whole && !is_kernel) || !payload.cloned.empty()) return std::nullopt;
+  if ((!is_whole && !is_kernel) || !payload.cloned.empty() || way == "aten") return std::nullopt;
   const size_t dropout = is_whole ? 4 : 3, causal = is_whole ? 5 : 4, scale = 6;
   if (!stack[dropout].isDouble() || stack[dropout].toDouble() != 0 || !stack[causal].isBool() ||
       !(stack[scale].isNone() || stack[scale].isDouble()))
@@ -184,7 +186,8 @@ std::optional<AttentionCall> AttentionCall::of(const capture::CallPayload& paylo
   return AttentionCall{.is_causal = stack[causal].toBool(),
                        .shares_heads = is_whole && stack[7].toBool(),
                        .scale = number(stack[scale]),
-                       .has_mask = given == 4};
+                       .has_mask = given == 4,
+                       .is_forced = way == "panels"};
 }
 
 bool AttentionCall::serves(const Operands& o) const {
@@ -196,7 +199,8 @@ bool AttentionCall::serves(const Operands& o) const {
   };
   if ((type != at::kFloat && type != at::kBFloat16) || !fits(query) || !fits(key) || !fits(value)) return false;
   const at::Context& context = at::globalContext();
-  if (is_intel() || context.deterministicAlgorithms() || !context.userEnabledFlashSDP()) return false;
+  if ((is_intel() && !is_forced) || context.deterministicAlgorithms() || !context.userEnabledFlashSDP())
+    return false;
   const int64_t heads = query.size(1);
   const bool heads_fit =
       key.size(1) == value.size(1) && (shares_heads ? heads % key.size(1) == 0 : heads == key.size(1));

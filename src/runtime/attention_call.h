@@ -24,6 +24,7 @@ struct AttentionCall {
   bool shares_heads = false;  ///< A head of keys for several of queries.
   std::optional<double> scale;
   bool has_mask = false;
+  bool is_forced = false;  ///< Also where ATen's is expected to be faster (BRAZE_ATTENTION=panels).
 
   /// nullopt if it is another operator, or draws.
   static std::optional<AttentionCall> of(const capture::CallPayload& payload);

@@ -10,6 +10,7 @@
 #include "runtime/attention_mask.h"
 #include "runtime/matmul_choice.h"
 #include "runtime/panel_matmul.h"
+#include "support/switches.h"
 
 namespace braze::runtime {
 
@@ -191,10 +192,11 @@ bool run_as(const AttentionGradientsCall& call, const AttentionGradientsCall::Op
 
 std::optional<AttentionGradientsCall> AttentionGradientsCall::of(const capture::CallPayload& payload) {
   const auto& stack = payload.stack;
+  const std::string_view way = switches::text(switches::attention);
   // (gradient, query, key, value, out, logsumexp, dropout, is_causal, mask, scale)
   constexpr size_t mask = 8;
   if (payload.op.operator_name().name != "aten::_scaled_dot_product_flash_attention_for_cpu_backward" ||
-      !payload.cloned.empty() || payload.results.size() != 3)
+      !payload.cloned.empty() || way == "aten" || payload.results.size() != 3)
     return std::nullopt;
   for (size_t k = 0; k < 3; ++k)
     if (payload.results[k].returned != static_cast<int32_t>(k)) return std::nullopt;
@@ -206,7 +208,8 @@ std::optional<AttentionGradientsCall> AttentionGradientsCall::of(const capture::
     if (payload.slots[k].argument != (k < 6 ? k : mask) || payload.slots[k].element >= 0) return std::nullopt;
   return AttentionGradientsCall{.is_causal = stack[7].toBool(),
                                 .scale = stack[9].isNone() ? std::nullopt : std::optional(stack[9].toDouble()),
-                                .has_mask = given == 7};
+                                .has_mask = given == 7,
+                                .is_forced = way == "panels"};
 }
 
 bool AttentionGradientsCall::serves(const Operands& o) const {
@@ -220,7 +223,7 @@ bool AttentionGradientsCall::serves(const Operands& o) const {
       !fits(value, key) || !fits(o.out, query) || !fits(o.gradient, query))
     return false;
   constexpr int64_t widest = 256, least_queries = 12;
-  if (is_intel() || at::globalContext().deterministicAlgorithms() || query.size(0) != key.size(0) ||
+  if ((is_intel() && !is_forced) || at::globalContext().deterministicAlgorithms() || query.size(0) != key.size(0) ||
       query.size(1) != key.size(1) || query.size(3) != key.size(3) || query.size(3) > widest ||
       query.size(2) < least_queries || o.logsumexp.dim() != 3 || o.logsumexp.scalar_type() != at::kFloat ||
       query.size(0) * query.size(1) < at::get_num_threads())

@@ -26,6 +26,7 @@ struct AttentionGradientsCall {
   bool is_causal = false;
   std::optional<double> scale;
   bool has_mask = false;
+  bool is_forced = false;  ///< Also where ATen's is expected to be faster (BRAZE_ATTENTION=panels).
 
   /// nullopt if it is another operator, or there is dropout.
   static std::optional<AttentionGradientsCall> of(const capture::CallPayload& payload);
