@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <mutex>
 #include <ranges>
 #include <set>
@@ -19,6 +20,7 @@ namespace braze::capture {
 namespace {
 
 using Values = std::vector<int64_t>;
+using Held = std::vector<bool>;  ///< By symbol: it stays what it is in the example. Empty: none does.
 
 constexpr int64_t whole_step = 16;  // From here on steps are multiples of what sizes are divided by, as of patches.
 // Beside the example. A wrong expression seldom fits as many; between two bounds there may be no more than a few.
@@ -27,7 +29,7 @@ constexpr size_t wanted_points = 4, fewest_points = 2;
 // ---- values of symbols
 
 /// Values that keep all guards, unlike the example's. `step` and its number tell them apart.
-std::optional<Values> values_at(ir::ShapeEnv& env, int64_t step, uint32_t number, bool in_step) {
+std::optional<Values> values_at(ir::ShapeEnv& env, int64_t step, uint32_t number, bool in_step, const Held& held) {
   const std::span<const int64_t> examples = env.examples();
   Values values(examples.begin(), examples.end());
   std::vector<std::pair<uint32_t, ir::Size>> bound;  // Symbols that others decide.
@@ -39,6 +41,7 @@ std::optional<Values> values_at(ir::ShapeEnv& env, int64_t step, uint32_t number
       bound.emplace_back(slot, known);
       continue;
     }
+    if (!held.empty() && held[slot]) continue;
     const ir::SymbolFacts& facts = env.table().facts(slot);
     // No symbol is to grow as another one does, or as half of it, from point to point.
     const int64_t beside = step < whole_step ? slot % 3 : 0;
@@ -54,14 +57,14 @@ std::optional<Values> values_at(ir::ShapeEnv& env, int64_t step, uint32_t number
 }
 
 /// \param in_step  all symbols grow alike, so that what is equal in the example stays so: of square matrices.
-std::vector<Values> points(ir::ShapeEnv& env, bool in_step) {
+std::vector<Values> points(ir::ShapeEnv& env, bool in_step, const Held& held = {}) {
   // 12 keeps what is divided by small numbers, 32 what is halved again and again.
   constexpr std::array<int64_t, 16> steps = {1, 2, 3, 4, 5, 6, 8, 12, 24, 36, 32, 64, 96, 128, 192, 256};
   std::vector<Values> all;
   // Down where there is no more room above, as in a buffer.
   for (const int64_t sign : {1, -1})
     for (uint32_t number = 0; number < steps.size() && all.size() < wanted_points; ++number) {
-      std::optional<Values> values = values_at(env, sign * steps[number], number, in_step);
+      std::optional<Values> values = values_at(env, sign * steps[number], number, in_step, held);
       if (values && std::ranges::find(all, *values) == all.end()) all.push_back(*std::move(values));
     }
   return all;
@@ -197,21 +200,19 @@ bool find_form(const Expressions& known, const std::vector<std::vector<at::Tenso
   return true;
 }
 
-/// A written argument keeps its form.
-bool keep_forms(const OpEntry& entry, std::span<const c10::IValue> arguments, Shapes& shapes) {
+/// A written argument keeps its form, gaps included.
+void keep_forms(const OpEntry& entry, std::span<const c10::IValue> arguments, Shapes& shapes) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!is_written(entry, i, arguments)) continue;
     const std::vector<at::Tensor> mine = tensors_of(arguments.subspan(i, 1)),
                                   asked = tensors_of({&shapes.arguments[i], 1});
     for (size_t k = 0; k < mine.size(); ++k) {
       const DimsRef sizes = dims_of(mine[k]), strides = strides_of(mine[k]);
-      if (!is_dense(sizes, strides)) return false;
       if (sizes.is_numbers() && strides.is_numbers()) continue;
       shapes.forms[asked[k].unsafeGetTensorImpl()] = {{sizes.begin(), sizes.end()},
                                                       {strides.begin(), strides.end()}};
     }
   }
-  return true;
 }
 
 /// Operators whose shapes have been guessed in this process.
@@ -303,8 +304,39 @@ std::optional<Shapes> guess_at(ir::ShapeEnv& env, const std::vector<Values>& oth
   for (size_t k = 0; k < tensors[0].size(); ++k)
     if (!find_form(known, tensors, k, shapes)) return std::nullopt;
   Guessed::instance().add(entry.op.schema().name());  // Also of sizes that seem to be the same for all.
-  if (!keep_forms(entry, arguments, shapes)) return std::nullopt;
+  keep_forms(entry, arguments, shapes);
   return shapes;
+}
+
+/// Symbols that the operator does not take at another value while all others are the example's, as many columns
+/// beside so many rows of another tensor: there is no expression to be found while they vary. Nullopt: all of them,
+/// or none.
+std::optional<Held> symbols_to_hold(ir::ShapeEnv& env, const OpEntry& entry,
+                                    std::span<const c10::IValue> arguments) {
+  constexpr size_t most_symbols = 16, tries = 2;
+  const size_t count = env.table().symbol_count();
+  if (count > most_symbols) return std::nullopt;
+  const auto takes = [&](const Values& values) {
+    try {
+      ask_shapes(nullptr, entry, arguments, SizesAt(values));
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
+  };
+  Held held(count, false);
+  bool any_free = false;
+  for (size_t slot = 0; slot < count; ++slot) {
+    Held others(count, true);
+    others[slot] = false;
+    std::vector<Values> alone = points(env, false, others);
+    if (alone.empty()) continue;  // Others decide it.
+    alone.resize(std::min(alone.size(), tries));
+    held[slot] = std::ranges::none_of(alone, takes);
+    any_free |= !held[slot];
+  }
+  if (!any_free || std::ranges::none_of(held, std::identity())) return std::nullopt;
+  return held;
 }
 
 }  // namespace
@@ -326,7 +358,14 @@ std::optional<Shapes> guess_shapes(Recorder& recorder, const OpEntry& entry,
   if (std::ranges::any_of(tensors_of(arguments), is_untold)) return std::nullopt;
   ir::ShapeEnv& env = *recorder.symbols()->env;
   std::optional<Shapes> shapes = guess_at(env, points(env, false), entry, arguments);
-  return shapes ? std::move(shapes) : guess_at(env, points(env, true), entry, arguments);
+  if (!shapes) shapes = guess_at(env, points(env, true), entry, arguments);
+  if (shapes) return shapes;
+  const std::optional<Held> held = symbols_to_hold(env, entry, arguments);
+  if (held) shapes = guess_at(env, points(env, false, *held), entry, arguments);
+  if (!shapes) return std::nullopt;
+  for (uint32_t slot = 0; slot < held->size(); ++slot)
+    if ((*held)[slot]) static_cast<void>(static_cast<int64_t>(Dim(*env.table().find(env.table().name(slot)))));
+  return shapes;
 }
 
 void check_guesses(const Trace& trace, std::span<const int64_t> symbols) {

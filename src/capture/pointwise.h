@@ -87,7 +87,10 @@ inline bool fits(const c10::Scalar& number, ScalarType dtype) {
 /// where x has no elements, and those of dimensions of size 1 where it has.
 inline bool lies_as_empty_like(const Operand& x) {
   if (is_empty(x.sizes)) return true;
-  if (!DimsRef(x.sizes).is_numbers() || std::ranges::find(x.sizes, Dim(1)) == x.sizes.end()) return false;
+  // Rows lie as rows, whatever their sizes are: nothing is asked of those that vary.
+  const auto is_same = [](Dim a, Dim b) { return a.size() == b.size(); };
+  if (std::ranges::equal(x.strides, contiguous(x.sizes), is_same)) return false;
+  if (std::ranges::none_of(x.sizes, [](Dim size) { return size == 1; })) return false;
   const Layout layout{x.sizes, x.strides};
   return is_dense(x.sizes, x.strides) && iterator_strides({&layout, 1}, x.sizes) != x.strides;
 }

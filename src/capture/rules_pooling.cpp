@@ -506,18 +506,37 @@ bool im2col(Call& call, const RuleRow&) {
   return call.give(call.copy(a.reshape(a.permute(value, order), sizes), call.contiguous(input->x.dtype, sizes)));
 }
 
+/// How many blocks there are of a plane, (kernel_size, dilation, padding, stride) being arguments 2 and on; an
+/// expression, if its sizes are. Nullopt: there is none.
+std::optional<Dim> blocks_of(Call& call, DimsRef plane) {
+  const Sizes kernel = call.ints(2), dilation = call.ints(3), pad = call.ints(4), stride = call.ints(5);
+  Dim blocks = 1;
+  for (size_t k = 0; k < 2; ++k) {
+    if (kernel.size() != 2 || dilation.size() != 2 || pad.size() != 2 || stride.size() != 2) return std::nullopt;
+    const Dim room = plane[k] + pad[k] * 2 - (dilation[k] * (kernel[k] - 1) + 1);
+    if (stride[k] < 1 || room < 0) return std::nullopt;
+    blocks *= room / stride[k] + 1;
+  }
+  return blocks;
+}
+
 /// col2im(self [N, C*KH*KW, L], output_size, kernel_size, dilation, padding, stride): sums what im2col took apart.
 bool col2im(Call& call, const RuleRow&) {
   const auto x = call.operand(0);
   const Sizes plane = call.ints(1);
   if (!x || x->is_number() || !c10::isFloatingType(x->dtype) || plane.size() != 2 || is_empty(x->sizes))
     return false;
+  if (x->sizes.size() < 2) return false;
   const size_t lead = x->sizes.size() - 2;
+  // Noted for all sizes, before the rule asks for numbers: the library's operator is only asked where it holds.
+  const std::optional<Dim> all_blocks = blocks_of(call, plane);
+  if (!all_blocks || x->sizes[lead + 1] != *all_blocks) return false;
+  const Dim each = call.ints(2)[0] * call.ints(2)[1];
+  if (each < 1 || x->sizes[lead] % each != 0) return false;
   const auto axes = x->sizes.size() == 2 || x->sizes.size() == 3 ? sliding_axes(call, 2, plane) : std::nullopt;
   if (!axes) return false;
   const auto &h = (*axes)[0], &w = (*axes)[1];
   const int64_t kernel = h.kernel * w.kernel, blocks = h.out * w.out;
-  if (x->sizes[lead] % kernel != 0 || x->sizes[lead + 1] != blocks) return false;
   const int64_t channels = x->sizes[lead] / kernel, batch = lead ? static_cast<int64_t>(x->sizes[0]) : 1;
   // Where each element goes, in the padded plane.
   const int64_t height = plane[0] + 2 * h.pad, width = plane[1] + 2 * w.pad;

@@ -206,7 +206,7 @@ ir::Value* infinite_if_sum_overflows(Call& call, ir::Value* variance, ir::Value*
 ir::Value* without_infinities(Call& call, ir::Value* mean, ir::Value* wide, const Axes& axes) {
   Arithmetic a(call);
   ir::Value* last = wide;
-  for (const int64_t dim : axes.dims) last = a.slice(last, dim, wide->type->sizes[dim] - 1, 1);
+  for (const int64_t dim : axes.dims) last = a.slice(last, dim, to_ref(wide->type->sizes)[dim] - 1, 1);
   const auto count = [&](ir::Value* of, Op test) {
     return a.where(a.op(test, of), a.number(DType::f64, 1), a.number(DType::f64, 0));
   };

@@ -104,12 +104,23 @@ bool cropped(Call& call, const Operand& x, const Sizes& low, const Sizes& sizes)
   ir::Value* part = x.value;
   Sizes left = x.sizes;
   for (size_t dim = 0; dim < sizes.size(); ++dim) {
-    if (sizes[dim] == left[dim]) continue;
+    if (sizes[dim].size() == left[dim].size()) continue;
     left[dim] = sizes[dim];
     part = call.node(Op::slice, {part}, call.type(x.dtype, left, x.strides),
                      {{"dim", static_cast<int64_t>(dim)}, {"start", (-low[dim]).size()}, {"step", int64_t{1}}});
   }
   return call.give(call.copy(part, call.type(x.dtype, sizes, preserved_strides(sizes, x.strides))));
+}
+
+/// Rows that nothing is cut off from, which are rows whether anything is added to them or not: nothing is asked of
+/// how much that is.
+bool only_adds_to_rows(const Operand& x, const Sizes& pads) {
+  const auto is_known = [](Dim pad) {
+    if (pad.is_number()) return static_cast<int64_t>(pad) >= 0;
+    return SymbolsScope::current()->env->prove(ir::at_least(pad.size(), 0)).value_or(false);
+  };
+  const auto is_same = [](Dim a, Dim b) { return a.size() == b.size(); };
+  return std::ranges::all_of(pads, is_known) && std::ranges::equal(x.strides, contiguous(x.sizes), is_same);
 }
 
 /// constant_pad_nd(self, pad, value): pairs of (low, high) from the last dimension on.
@@ -128,7 +139,8 @@ bool constant_pad(Call& call, const RuleRow&) {
     if (sizes[dim] + smaller(low[dim], 0) + smaller(high[dim], 0) < 0) return false;
     sizes[dim] += low[dim] + high[dim];
   }
-  if (std::ranges::all_of(pairs, [](Dim pad) { return pad <= 0; })) return cropped(call, *x, low, sizes);
+  const auto cuts = [](Dim pad) { return pad <= 0; };
+  if (!only_adds_to_rows(*x, pairs) && std::ranges::all_of(pairs, cuts)) return cropped(call, *x, low, sizes);
   return call.give(call.node(
       Op::pad,
       {x->value, call.graph().scalar(to_dtype(x->dtype), to_number(call.number(2), to_dtype(x->dtype)),

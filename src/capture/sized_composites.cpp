@@ -11,6 +11,7 @@
 #include "capture/arguments.h"
 #include "capture/shapes.h"
 #include "capture/size_node.h"
+#include "capture/sized_forms.h"
 #include "capture/tracer_tensor.h"
 
 namespace braze::capture {
@@ -18,9 +19,8 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 using Expressions = std::vector<c10::SymInt>;
-using Arguments = std::span<const c10::IValue>;
-/// The results; nullopt: the call is PyTorch's.
-using Form = std::optional<c10::IValue> (*)(Arguments arguments);
+using Arguments = FormArguments;
+using Form = FormResult (*)(Arguments arguments);
 
 /// A number that sizes decide, as a tensor without dimensions.
 at::Tensor count_of(const c10::SymInt& size, const at::Tensor& beside) {
@@ -315,6 +315,10 @@ constexpr Row rows[] = {
     {"aten::avg_pool2d", "", average_of_all<2>, true},
     {"aten::unsafe_chunk", "", unsafe_chunk},
     {"aten::tensor_split", "sections", tensor_split},
+    {"aten::pad_sequence", "", pad_sequence},
+    {"aten::fill_diagonal_", "", fill_diagonal},
+    {"aten::linalg_matrix_norm", "", matrix_norm_by_number},
+    {"aten::linalg_matrix_norm", "str_ord", matrix_norm_by_name},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from any_size import same
+from torch import nn
 from torch.nn import functional as F
 
 import braze
@@ -45,7 +46,91 @@ def pooled_across(x):
     ]
 
 
+def padded(x):
+    """To the length of the longest one, whichever that is."""
+    pad = nn.utils.rnn.pad_sequence
+    return [
+        pad([x * 2, x[1:], x[:2]]),
+        pad([x[: x.shape[0] // 2], x.sin()], batch_first=True, padding_value=-1.5),
+        pad([x[0], x[:, 0], x[0, 1:]], padding_side="left"),
+    ]
+
+
+def diagonals(x):
+    y, turned = x * 2, (x * 3).t()
+    y.fill_diagonal_(1.5)
+    turned.fill_diagonal_(2)
+    return [y, turned, torch.ones_like(x).fill_diagonal_(0) * x]
+
+
+def repeated(x):
+    n = x.shape[0]
+    return [
+        x.repeat_interleave(n, 1),
+        torch.repeat_interleave(x, n - 1, dim=0) * 2,
+        x.repeat_interleave(repeats=n),
+        x.repeat_interleave(2, dim=1, output_size=2 * x.shape[1]),
+    ]
+
+
+def norms(x):
+    norm = torch.linalg.matrix_norm
+    return [
+        norm(x, 2),
+        norm(x, -2, keepdim=True),
+        norm(x.expand(2, *x.shape), "nuc"),
+        torch.linalg.norm(x[:, None], 2, (0, 2), True),
+    ]
+
+
+def moments(x):
+    """The mean that comes with a variance, which infinite elements decide."""
+    return [*torch.var_mean(x, 0, correction=0), *torch.std_mean(x, (0, 1), keepdim=True, unbiased=False)]
+
+
+def spectra(x):
+    """Backward formulas write to parts of complex tensors."""
+    return [torch.fft.rfft(x).abs(), torch.fft.irfft(x + 0j), torch.fft.rfft2(x, s=(3, x.shape[1])).real]
+
+
+def parts_of_spectra(x):
+    y = torch.fft.rfft(x)
+    y[:, 1:3].mul_(2)
+    y[::2] = 1.0
+    y.t()[1:].add_(x[0, 0])
+    z = torch.zeros(x.shape[0], x.shape[1] + 4, dtype=torch.complex64)
+    z[:, 2:-2].copy_(x + 1j)
+    z[0, 1:].fill_(3)
+    return [torch.view_as_real(y), torch.view_as_real(z)]
+
+
+WINDOW = torch.hann_window(6) + 0.1
+
+
+def there_and_back(x):
+    """The rows as a signal, and as a few of them."""
+    settings = {"n_fft": 8, "hop_length": 2, "win_length": 6, "window": WINDOW}
+    x = x.repeat(1, 5)
+    frames = torch.stft(x, **settings, return_complex=True)
+    all_frequencies = torch.stft(x[0], **settings, onesided=False, return_complex=True)
+    return [
+        frames.abs(),
+        torch.istft(frames, **settings),
+        torch.istft(frames[0], **settings, length=x.shape[1] - 3),
+        torch.istft(all_frequencies, **settings, onesided=False, length=9),
+        torch.istft(frames, **settings, normalized=True, length=x.shape[1] - x.shape[1] % 2),
+    ]
+
+
 FUNCTIONS = {
+    "padded to the longest": (padded, ROWS),
+    "diagonals filled": (diagonals, ROWS),
+    "repeated as often as there are rows": (repeated, ROWS),
+    "norms of singular values": (norms, [(4, 6), (5, 10), (8, 9), (13, 14), (20, 22)]),
+    "variances and means": (moments, ROWS),
+    "spectra": (spectra, ROWS),
+    "parts of spectra": (parts_of_spectra, ROWS),
+    "spectra of signals and back": (there_and_back, ROWS),
     "pools of all": (pooled, IMAGES),
     "pools of one side": (pooled_across, IMAGES),
     "unsafe chunks": (lambda x: list(torch.unsafe_chunk(x * 2, 2, 0)), [(5, 6), (7, 8), (9, 3), (21, 4)]),
@@ -102,6 +187,7 @@ def compare(compiled, function, sizes, gradients):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_one_program_for_all_sizes(name, dynamic, gradients):
     function, shapes = FUNCTIONS[name]
+    same(x := torch.zeros(1), x)  # Modules that this imports register classes with abstract ones.
     with torch.set_grad_enabled(gradients):
         compiled = braze.compile(function, dynamic=dynamic)
         for sizes in shapes:
@@ -150,18 +236,18 @@ def test_images_resized_by_any_factor(mode, factor, gradients):
 @pytest.mark.usefixtures("no_grad")
 def test_images_resized_by_operators_themselves():
     """In all forms in which they may be called."""
-    nn = torch._C._nn
+    operators = torch._C._nn
 
     def f(x):
         size = [x.shape[2] * 2, x.shape[3] + 1]
         return (
-            nn.upsample_nearest2d(x, size),
-            nn.upsample_nearest2d(x, None, [0.7, 1.3]),
-            nn.upsample_nearest2d(x, size, 2.0, None),
-            nn.upsample_bilinear2d(x, size, True),
-            nn.upsample_bilinear2d(x, None, False, (0.7, 1.3)),
-            nn.upsample_bilinear2d(x, size, False, 0.5, 0.7),
-            nn.upsample_bilinear2d(input=x, output_size=size, align_corners=False),
+            operators.upsample_nearest2d(x, size),
+            operators.upsample_nearest2d(x, None, [0.7, 1.3]),
+            operators.upsample_nearest2d(x, size, 2.0, None),
+            operators.upsample_bilinear2d(x, size, True),
+            operators.upsample_bilinear2d(x, None, False, (0.7, 1.3)),
+            operators.upsample_bilinear2d(x, size, False, 0.5, 0.7),
+            operators.upsample_bilinear2d(input=x, output_size=size, align_corners=False),
         )
 
     compiled = braze.compile(f)
@@ -169,6 +255,22 @@ def test_images_resized_by_operators_themselves():
         x = torch.randn(sizes)
         same(compiled(x), f(x))
     assert compiled.counts()["native"] == 0
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_a_diagonal_that_begins_anew_below_the_last_column(gradients):
+    """Where its parts lie among the elements is guarded."""
+
+    def f(x):
+        y, z = x * 2, (x * 3).t().contiguous()
+        return [y.fill_diagonal_(1.5, wrap=True), z.fill_diagonal_(0.5, True), (x * 2).t().fill_diagonal_(2, True)]
+
+    with torch.set_grad_enabled(gradients):
+        compiled = braze.compile(f, dynamic=True)
+        for sizes in [(9, 6), (20, 3), (22, 3), (31, 4), (6, 9), (7, 6), (8, 6), (4, 40), (5, 50), (2, 1), (1, 9)]:
+            compare(compiled, f, sizes, gradients)
+        assert compiled.counts()["native"] == 0
+        assert compiled.counts()["captured"] < 9
 
 
 @pytest.mark.usefixtures("no_grad")

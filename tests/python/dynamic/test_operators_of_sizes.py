@@ -215,6 +215,12 @@ OPERATORS = {
     "a chain of products": (lambda x: torch.linalg.multi_dot([x, x.t(), x]), rows(5, 8, 3, 12, 33)),
     "blocks": (lambda x: torch.block_diag(x, x), rows(5, 8, 3, 12, 33)),
     "elements where a mask holds": (lambda x: x.masked_scatter(x > 0, x), rows(5, 8, 3, 12, 33)),
+    "clipped beside rows of one": (lambda x: F.hardtanh(x[:, None].mT), rows(5, 8, 3, 12, 33)),
+    "clipped columns of one": (
+        lambda x: (F.relu6(x.t()[..., None]), torch.nan_to_num(x[None].transpose(0, 2))),
+        rows(5, 8, 3, 12, 33),
+    ),
+    "a variance and a mean": (lambda x: torch.var_mean(x, 0, correction=0), rows(5, 8, 3, 12, 33)),
     "a fixed number of rows": (lambda x: x[:, :1].expand_as(x), rows(5, 8, 3, 12, 33)),
     "nothing compared": (lambda x: x + 1 if x.shape[0] is not None else x, rows(5, 8, 3, 12, 33)),
 }
@@ -225,6 +231,19 @@ def test_operators_that_want_numbers(name):
     function, calls = OPERATORS[name]
     assert run(function, calls) == 2
     run(function, calls, dynamic=True)
+
+
+def test_operators_that_want_one_size_as_a_number():
+    """Only that which they take at no other value: as many columns as there are elsewhere."""
+
+    def f(x):
+        y = torch.zeros(x.shape[0], 9, dtype=torch.complex64)
+        y[:, 2:8].copy_(x + 1j)
+        return torch.view_as_real(y)
+
+    assert run(f, rows(5, 8, 3, 12, 33), dynamic=True) == 1
+    blocks = [(torch.randn(2, 8, n * (n + 1)), torch.empty(2 * n, 2 * n + 2)) for n in (3, 5, 4, 9)]
+    assert run(lambda x, like: F.fold(x, tuple(like.shape), 2, stride=2), blocks, dynamic=True) == 1
 
 
 def test_singular_values_of_matrices_higher_and_lower_than_wide():

@@ -214,6 +214,14 @@ static PyObject* method_behind(PyObject* self, PyObject* bound) {
   return nullptr;
 }
 
+/// hasattr(n, "x"), and getattr(n, "x", other) where numbers have no such attribute: of whichever value.
+static bool tells_by_class(PyObject* const* arguments, Py_ssize_t count, bool asks_whether) {
+  if (count != (asks_whether ? 2 : 3) || !PyUnicode_CheckExact(arguments[1])) return false;
+  PyTypeObject* const type = Py_TYPE(arguments[0]);
+  if (type != &PyLong_Type && type != &PyFloat_Type) return false;
+  return asks_whether || !_PyType_Lookup(type, arguments[1]);
+}
+
 /// What a call of C code does with the sizes that it is given. True: it is said.
 bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
   if (callable == reinterpret_cast<PyObject*>(&PyLong_Type) && count == 1 &&
@@ -315,6 +323,9 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
   if (!function) return false;
   const std::string_view from = function->module;
   if (from == "builtins" && (name == "isinstance" || name == "callable")) return true;
+  if (from == "builtins" && (name == "hasattr" || name == "getattr") &&
+      tells_by_class(arguments, count, name == "hasattr"))
+    return true;
   if (from == "_abc" && name == "_abc_instancecheck") return true;  // Of the type alone.
   if (from == "builtins" && name == "len") {
     if (count == 1 && values_.tensors().is_tensor(arguments[0]) && has_own_length(arguments[0]))

@@ -63,6 +63,7 @@ const Names& size_operators() {
                               "rand",
                               "randn",
                               "repeat",
+                              "repeat_interleave",
                               "reshape",
                               "roll",
                               "select",
