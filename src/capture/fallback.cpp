@@ -198,8 +198,7 @@ class CallRecorder {
   /// Of a value of the graph: dense, even if ATen's result is a window onto an operand's memory.
   const ir::Type* value_type_of(const at::Tensor& meta, c10::Device device) {
     if (const Form* form = form_of(meta))
-      return recorder_.type(meta.scalar_type(), device, form->sizes,
-                            preserved_strides(form->sizes, form->strides));
+      return recorder_.type(meta.scalar_type(), device, form->sizes, preserved_strides(form->sizes, form->strides));
     return recorder_.type(meta.scalar_type(), device, meta.sizes(),
                           preserved_strides(meta.sizes(), meta.strides()));
   }

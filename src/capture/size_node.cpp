@@ -248,7 +248,18 @@ SymNode TraceNode::wrap_float(double number) {
 SymNode TraceNode::wrap_bool(bool answer) {
   return make<AnswerNode>(answer);
 }
+/// SymFloat::sqrt() is a power for PyTorch, and a root for sizes that are numbers. Kernels of a GPU have no powers
+/// of f64.
 SymNode ArithmeticNode::float_pow(const SymNode& b) {
+  if (node(b).is_constant() && node(b).number() == 0.5 && !is_constant()) {
+    const SymNode base = clone();
+    return c10::make_intrusive<FloatNode>([=] { return std::sqrt(node(base).number()); },
+                                          [=](ir::Graph& graph) {
+                                            const ir::Type* type = graph.type(ir::DType::f64, {}, {}, {});
+                                            return graph.create(ir::Op::sqrt, {recorded(base, graph)}, {}, type);
+                                          },
+                                          std::nullopt);
+  }
   return computed(b, [](double x, double y) { return std::pow(x, y); }, ir::Op::pow);
 }
 SymNode ArithmeticNode::sym_float() {

@@ -222,6 +222,8 @@ FOR_ALL = {
     # Answers of a number's class.
     "hasattr": lambda x: x * (2 if hasattr(x.shape[0], "rows") else 3) + hasattr(x.shape[0] / 2, "hex"),
     "getattr with another": lambda x: x * getattr(x.shape[0], "rows", x.shape[0] + 1),
+    "special methods": lambda x: x * x.shape[0].__add__(3) + x.shape[0].__index__() - x.shape[0].__rsub__(1),
+    "special methods of a float": lambda x: x * (x.shape[0] / 2).__mul__(3.0) + (x.shape[0] / 4).__float__(),
     "getattr of a float": lambda x: x * getattr(x.shape[0] / 4, "rows", 2.5),
     "sym_float": lambda x: x + torch.sym_float(x.shape[0]) / 2,
     "sym_sqrt": lambda x: x + torch._sym_sqrt(x.shape[0]),

@@ -83,3 +83,18 @@ def test_a_size_that_a_type_cannot_hold_raises_as_in_eager():
         x = torch.zeros(n)
         ours, theirs = outcome(lambda x: compiled(x, y), x), outcome(lambda x: fill(x, y), x)
         assert ours == theirs if isinstance(theirs, str) else torch.equal(ours, theirs)
+
+
+def test_roots_of_sizes_are_no_powers():
+    """Of which kernels of a GPU have none in f64."""
+
+    def attention(q):
+        return torch.ops.aten._scaled_dot_product_attention_math(q, q, q)[0]
+
+    compiled = braze.compile(attention, dynamic=True)
+    with torch.no_grad():
+        for n in (5, 8, 13):
+            q = torch.randn(2, 2, n, n + 2)
+            torch.testing.assert_close(compiled(q), attention(q))
+    assert compiled.counts()["captured"] == 1
+    assert "pow" not in compiled.programs()[0].code("traced")

@@ -31,7 +31,7 @@ bool computes_numbers(PyObject* callable) {
       callable == reinterpret_cast<PyObject*>(&PyFloat_Type) ||
       callable == reinterpret_cast<PyObject*>(&PyBool_Type))
     return true;
-  if (Py_IS_TYPE(callable, &PyMethodDescr_Type))
+  if (Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyWrapperDescr_Type))
     return PyDescr_TYPE(callable) == &PyLong_Type || PyDescr_TYPE(callable) == &PyFloat_Type;
   const auto function = function_of_module(callable);
   return function && what_function_does(function->module, function->name) == Does::computes;
