@@ -1,5 +1,7 @@
 """Lists that each iteration of a loop with a graph break makes longer: how long they are is no matter."""
 
+import sys
+
 import pytest
 import torch
 from compiling import compiled, same
@@ -112,7 +114,8 @@ def test_comprehensions_with_a_break_in_them():
     def f(x, L):
         return [scored(x, a) + 1 for a in L], [*(x * 2 for _ in L), *L]
 
-    check(f, lambda n: (X, [0.5] * n), count=5)
+    # Python 3.12 puts comprehensions into the function, which saves one.
+    check(f, lambda n: (X, [0.5] * n), count=5 if sys.version_info < (3, 12) else 4)
 
 
 def test_a_list_that_grows_under_two_names():

@@ -189,7 +189,7 @@ def test_what_is_not_deterministic_raises_as_in_eager():
 
 def test_threads_of_autograd_are_no_others():
     """From the first backward of a process on there is one for each GPU, with a state of Python's."""
-    layer = on_device(torch.nn.Linear(8, 4))
+    layer = torch.nn.Linear(8, 4).cuda()
     layer(torch.randn(3, 8, device="cuda")).sum().backward()
 
     def fn(x):
