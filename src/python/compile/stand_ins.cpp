@@ -90,6 +90,20 @@ void prepare_transforms(PyObject* function) {
   }
 }
 
+/// What `torch._compile._disable_dynamo` is around: it keeps Dynamo out, and is loaded without it. Else null.
+PyObject* kept_from_dynamo(PyObject* function) noexcept {
+  const auto* object = reinterpret_cast<PyFunctionObject*>(function);
+  const auto* code = reinterpret_cast<PyCodeObject*>(object->func_code);
+  if (!object->func_closure ||
+      PyUnicode_CompareWithASCIIString(code->co_qualname, "_disable_dynamo.<locals>.inner") != 0)
+    return nullptr;
+  PyObject* module = PyDict_GetItemString(object->func_globals, "__name__");
+  if (!module || !PyUnicode_Check(module) || PyUnicode_CompareWithASCIIString(module, "torch._compile") != 0)
+    return nullptr;
+  PyObject* original = PyCell_GET(PyTuple_GET_ITEM(object->func_closure, 0));  // `fn`, and `recursive` behind it.
+  return original && PyFunction_Check(original) ? original : nullptr;
+}
+
 /// What a wrapper of Dynamo's is around. Once torch.compile was used in a process, PyTorch's own functions are
 /// wrapped to keep Dynamo out of them (torch._dynamo.eval_frame.TorchPatcher); what the user has wrapped by
 /// torch.compile() is compiled with what calls it. Else null.
@@ -279,7 +293,9 @@ PyObject* stand_in_for(PyObject* function) noexcept {
   }
   const auto found = all_stand_ins().find(function);
   if (found != all_stand_ins().end()) return found->second;
-  return PyFunction_Check(function) ? late_form_of(function) : nullptr;
+  if (!PyFunction_Check(function)) return nullptr;
+  PyObject* original = kept_from_dynamo(function);
+  return original ? original : late_form_of(function);
 }
 
 void add_stand_ins(py::module_& module) {
