@@ -213,6 +213,7 @@ bool AttentionCall::serves(const Operands& o) const {
 }
 
 bool AttentionCall::run(const Operands& o, const at::Tensor& out, const at::Tensor* logsumexp) const {
+  if (!has_rows(out)) return false;
   at::Tensor mask;
   if (o.mask) mask = o.mask->expand({o.query.size(0), o.query.size(1), o.query.size(2), o.key.size(2)});
   const Operands operands{o.query, o.key, o.value, o.mask ? &mask : nullptr};

@@ -232,6 +232,7 @@ bool AttentionGradientsCall::serves(const Operands& o) const {
 }
 
 bool AttentionGradientsCall::run(const Operands& o, const Results& results) const {
+  if (!has_rows(results.query) || !has_rows(results.key) || !has_rows(results.value)) return false;
   at::Tensor mask;
   if (o.mask) mask = o.mask->expand({o.query.size(0), o.query.size(1), o.query.size(2), o.key.size(2)});
   const Operands operands{o.gradient, o.query, o.key, o.value, o.out, o.logsumexp, o.mask ? &mask : nullptr};
