@@ -51,6 +51,8 @@ class TorchSizes final : public interpreter::SizeWorld, public interpreter::Scal
   interpreter::Ref to_number(const DerivedNumber& derived, PyObject* value, PyObject* beside) override;
   interpreter::Ref to_scalar(const DerivedNumber& derived, PyObject* value, PyObject* beside,
                              std::string_view name) override;
+  bool is_operator_object(PyObject* callable) const override;
+  std::string_view operator_of_tensors(PyObject* operator_object) const override;
   void expect_integers(std::string_view name, bool in_lists) override;
   interpreter::Parameter parameter(std::string_view name, size_t place, std::string_view keyword) const override;
   interpreter::Ref element(PyObject* number, const ir::Size* size, const DerivedNumber& derived,

@@ -34,6 +34,13 @@ class Layer(nn.Module):
         return x * self.n
 
 
+ATEN = torch.ops.aten
+
+
+def handed_on(function, *operands, **keywords):
+    return function(*operands, **keywords)
+
+
 def gen(x):
     for s in x.shape:
         yield s * 2
@@ -219,6 +226,17 @@ FOR_ALL = {
     "next power of two": lambda x: x.new_ones(1 << (x.shape[0] - 1).bit_length()) if len(x) else x,
     "or": lambda x: x * (x.shape[0] or 5) + (x.shape[0] and 2),
     "is None": lambda x: x + 1 if x.shape[0] is None else x - 1,
+    # Operators as objects, given sizes in each way of calling.
+    "an operator's overload": lambda x: ATEN.view.default(x * 2, [x.shape[0] * 3]),
+    "an operator by keyword": lambda x: ATEN.slice(x * 2, dim=0, start=0, end=x.shape[0]) + 1,
+    "an operator, unpacked": lambda x: ATEN.expand.default(*(x[None] * 2, [2, x.shape[0], 3])),
+    "an operator, handed on": lambda x: add_all(handed_on(ATEN.sum.dim_IntList, x, [0]), x.shape[0]),
+    "an operator, held": lambda x: functools.partial(ATEN.new_zeros.default, x)([x.shape[0], 2]) + x[:, :2],
+    "an operator that makes a tensor": lambda x: ATEN.arange(x.shape[0])[:, None] + x,
+    "an operator that fills": lambda x: ATEN.full.default([x.shape[0], 3], x.shape[0]) * x,
+    "products with a size": lambda x: ATEN.mul(x, x.shape[0]) + ATEN.mul.Tensor(x, x.shape[0] + 1),
+    "a sum with a size": lambda x: ATEN.add.Scalar(x, x.shape[0]) - ATEN.sub(x, x.shape[0], alpha=2),
+    "products with a float": lambda x: ATEN.mul.Tensor(x, math.sqrt(x.shape[0])) + ATEN.div(x, 1.5 + x.shape[0]),
     # Answers of a number's class.
     "hasattr": lambda x: x * (2 if hasattr(x.shape[0], "rows") else 3) + hasattr(x.shape[0] / 2, "hex"),
     "getattr with another": lambda x: x * getattr(x.shape[0], "rows", x.shape[0] + 1),

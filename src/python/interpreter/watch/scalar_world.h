@@ -29,6 +29,10 @@ enum class ElementType : uint8_t {
 class ScalarWorld {
  public:
   virtual ~ScalarWorld() = default;
+  /// torch.ops.aten.add, or one of its overloads: its arguments are read as its schema says, sizes among them.
+  virtual bool is_operator_object(PyObject* callable) const = 0;
+  /// "add", of such a one that takes tensors, and numbers as tensors; empty: of another one.
+  virtual std::string_view operator_of_tensors(PyObject* operator_object) const = 0;
   /// What operators named so take at a place, or by a keyword if there is one.
   virtual Parameter parameter(std::string_view name, size_t place, std::string_view keyword) const = 0;
   /// A float that is computed as such an argument of the operator `name`. \param beside  a tensor among its

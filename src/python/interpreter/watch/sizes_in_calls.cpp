@@ -154,8 +154,10 @@ DerivedNumber as_float(ir::Size size) {
                                                  std::move(operands));
 }
 
+/// Empty: of one of torch.ops.
 std::string_view name_of(PyObject* callable) {
   if (PyCFunction_Check(callable)) return reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
+  if (!Py_IS_TYPE(callable, &PyMethodDescr_Type) && !Py_IS_TYPE(callable, &PyWrapperDescr_Type)) return {};
   return text_of(PyDescr_NAME(callable));
 }
 
@@ -244,8 +246,21 @@ void Sizes::give_scalars(const GivenOperands& given, std::string_view name) {
 
 namespace {
 
-/// An operator of tensors, or a method of theirs, written in C.
-bool is_of_tensors(const TensorWorld& world, PyObject* callable) {
+/// Its code in Python is not watched, and hands on what it is given.
+bool is_operator_object(TensorWorld& world, PyObject* callable) {
+  const ScalarWorld* scalars = scalars_of(world.sizes());
+  return scalars && scalars->is_operator_object(callable);
+}
+
+/// Operators of tensors are entered as such, those of torch.ops as code that is trusted.
+bool is_entered(Entry entry, TensorWorld& world, PyObject* callable) {
+  return entry == Entry::tensor || (entry == Entry::trusted && is_operator_object(world, callable));
+}
+
+/// An operator of tensors, or a method of theirs, written in C; or one of torch.ops.
+bool is_of_tensors(TensorWorld& world, PyObject* callable) {
+  if (ScalarWorld* scalars = scalars_of(world.sizes()); scalars && scalars->is_operator_object(callable))
+    return true;
   if (PyCFunction_Check(callable)) {
     PyObject* self = PyCFunction_GET_SELF(callable);
     return world.may_call(callable) || (self && world.is_tensor(self));
@@ -282,7 +297,8 @@ void Sizes::give_sizes(Activation& a, int arg) {
   if (watch_.derived_numbers.call(callable, a.top - count, count)) return;
   PyObject* const function = behind_partials(callable);
   const bool is_held = function != callable,
-             of_tensors = activity().entry == Entry::tensor && is_of_tensors(values_.tensors(), function);
+             of_tensors = is_entered(activity().entry, values_.tensors(), function) &&
+                          is_of_tensors(values_.tensors(), function);
   if (of_tensors && !is_held) {
     give_data(a, name_of(function), count);
     return give_operands({a.peek(count + 1), a.top, count, run_.keyword_names});
@@ -301,10 +317,11 @@ void Sizes::give_sizes(Activation& a, int arg) {
 /// What an operator of tensors is given.
 void Sizes::give_operands(const GivenOperands& given) {
   const std::string_view name = name_of(given.function);
-  const bool takes_sizes = size_operators().contains(name), takes_tensors = !says_of_itself(name);
-  give_numbers(given, name);
+  const bool takes_sizes = name.empty() || size_operators().contains(name), takes_tensors = !says_of_itself(name);
+  give_numbers(given,
+               name.empty() ? scalars_of(values_.tensors().sizes())->operator_of_tensors(given.function) : name);
   if (number_operators().contains(name)) give_floats(given);
-  if (takes_tensors) give_scalars(given, name);
+  if (takes_tensors && !name.empty()) give_scalars(given, name);
   for (int depth = 1; depth <= given.count; ++depth) {
     PyObject*& operand = given.peek(depth);
     if (takes_tensors && (takes_sizes || !values_.numbers().size_of(operand))) give_to_tensors(operand);
@@ -436,7 +453,8 @@ void Sizes::give_unpacked_sizes(Activation& a, int arg) {
     if (builtin_of_sizes(callable, items, count) || watch_.derived_numbers.call(callable, items, count)) return;
   }
   PyObject* const function = behind_partials(callable);
-  const bool of_tensors = activity().entry == Entry::tensor && is_of_tensors(values_.tensors(), function);
+  const bool of_tensors =
+      is_entered(activity().entry, values_.tensors(), function) && is_of_tensors(values_.tensors(), function);
   if (of_tensors && function == callable && give_unpacked(function, given, keywords ? &a.peek(1) : nullptr)) return;
   values_.numbers().settle_sizes_within(given);
   if (keywords) values_.numbers().settle_sizes_within(a.peek(1));
