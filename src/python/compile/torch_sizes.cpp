@@ -68,10 +68,10 @@ TorchSizes::~TorchSizes() {
   capture::ParsedNumbers::forget();
 }
 
-bool TorchSizes::learn(PyObject* tensor, const guards::Source* source, const std::string& name, bool is_alone) {
+bool TorchSizes::learn(PyObject* tensor, const guards::Source* source, const std::string& name) {
   const at::Tensor& real = THPVariable_Unpack(tensor);
   const VaryingForm form = history_->note(name, real, marks_of(tensor), dynamic_);
-  if (!form.any() || !is_alone || !tracer_.symbols()) return guards_.tensor(source, tensor);
+  if (!form.any() || !tracer_.symbols()) return guards_.tensor(source, tensor);
   if (!guards_.tensor_of_rank(source, tensor)) return false;
   tracer_.vary(real, name, form.sizes, {form.strides.begin(), form.strides.end()});
   varied_sources_.insert(source);

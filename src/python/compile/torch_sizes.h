@@ -92,9 +92,8 @@ class TorchSizes final : public interpreter::SizeWorld, public interpreter::Scal
 
   /// The sizes of an argument may be symbols, and are none yet.
   bool may_learn(PyObject* tensor) const { return history_ && !tracers_.contains(tensor); }
-  /// Adds the guards on such an argument, before the tracer knows it. \param is_alone  it overlaps with none
-  /// that varies: of those that do, one keeps its sizes, as how they overlap is told by numbers.
-  bool learn(PyObject* tensor, const guards::Source* source, const std::string& name, bool is_alone);
+  /// Adds the guards on such an argument, before the tracer knows it.
+  bool learn(PyObject* tensor, const guards::Source* source, const std::string& name);
   /// When the tracer knows it.
   void keep_tracer(PyObject* tensor, const guards::Source* source);
 

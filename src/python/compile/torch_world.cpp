@@ -22,7 +22,6 @@
 #include "capture/tracer_tensor.h"
 #include "python/compile/announce.h"
 #include "python/compile/code_table.h"
-#include "python/compile/overlap.h"
 #include "python/compile/scripts.h"
 #include "python/compile/stance.h"
 #include "python/compile/tensor_classes.h"
@@ -185,16 +184,10 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   // What was met before has been written, and this tensor's memory with it.
   if (is_argument && sealed_ && shares_written_memory(tensors_, sizes_, real)) return false;
   const auto which = is_argument ? guards::GuardSet::Which::any : guards::GuardSet::Which::same;
-  const auto is_alone = [&] {
-    return std::ranges::none_of(tensors_, [&](const Tensor& known) {
-      return runtime::share_memory(THPVariable_Unpack(known.object), real) && sizes_.varies(known.source) &&
-             may_overlap(known.object, tensor);
-    });
-  };
   // Other classes may say more than torch.Tensor does, for which a tracer could not stand.
   const bool is_plain = reinterpret_cast<PyObject*>(Py_TYPE(tensor)) == torch_names().tensor_type;
   const bool may_vary = is_argument && is_plain && sizes_.may_learn(tensor);
-  if (may_vary ? !sizes_.learn(tensor, source, name, is_alone()) : !guards_.tensor(source, tensor, 1, which))
+  if (may_vary ? !sizes_.learn(tensor, source, name) : !guards_.tensor(source, tensor, 1, which))
     return false;
   if (is_argument) {
     try {

@@ -365,3 +365,86 @@ def test_a_capture_leaves_containers_as_they_were():
         same(compiled(torch.ones(3)), torch.ones(3) + sum(sizes) + one)
         assert sizes[0] is given and shape[0] is one and shape[1] is sizes
     assert compiled.counts()["captured"] == 2
+
+
+# What lies over the memory of x, the first half of the rows of `base`, or beside it.
+BESIDE = {
+    "the same": lambda x, base: x,
+    "first rows": lambda x, base: x[:2],
+    "later rows": lambda x, base: x[1:],
+    "every other row": lambda x, base: x[::2],
+    "columns": lambda x, base: x[:, :2],
+    "transposed": lambda x, base: x.t(),
+    "one element": lambda x, base: x[0, 0],
+    "rows that go on": lambda x, base: base[1 : len(x) + 1],
+    "rows behind it": lambda x, base: base[len(x) :],
+    "a copy": lambda x, base: x.clone(),
+}
+# Of whole numbers, so that sums are exact.
+OVER_ONE_MEMORY = {
+    "reads": "r = x.sum() + y.sum(), y * y.dim()",
+    "writes to the first": "x.add_(1); r = y * 2",
+    "writes to the second": "y.mul_(2); r = x + 0",
+    "writes to both": "x.add_(len(x)); y.sub_(1); r = x.sum(), x + 0, y * 2",
+    "writes to a part": "x[1:].mul_(2); r = y + 1, x.t()",
+    "writes to a column": "y[..., 0].add_(3); r = x * 2",
+    "writes what was read": "x.copy_(x.cumsum(0)); r = y.clone()",
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("first", ["x", "y"])
+@pytest.mark.parametrize("name", OVER_ONE_MEMORY)
+def test_tensors_over_one_memory_vary_together(name, first, dynamic):
+    """At each call they lie as at the one before, or in another way."""
+    scope = {}
+    exec(f"def f(x, y):\n    z = {first}.sum()\n    {OVER_ONE_MEMORY[name]}\n    return r, z, x, y", scope)
+    function = scope["f"]
+    kinds = list(BESIDE)
+    for k, kind in enumerate(kinds):
+        compiled = braze.compile(function, dynamic=dynamic)
+        others = [kind, kind, kind, kinds[(3 * k + 1) % len(kinds)], kind, kinds[(k + 5) % len(kinds)], kind]
+        for (n, m), beside in zip([(5, 6), (8, 6), (13, 7), (3, 4), (9, 12), (4, 4), (6, 3)], others, strict=True):
+
+            def given(n=n, m=m, beside=beside):
+                base = torch.arange(2.0 * n * m).view(2 * n, m)
+                return base[:n], BESIDE[beside](base[:n], base)
+
+            one, other = given(), given()
+            try:
+                expected = function(*one)
+            except (RuntimeError, IndexError) as error:
+                with pytest.raises(type(error)):
+                    compiled(*other)
+            else:
+                same(compiled(*other), expected)
+            same(other, one)
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_a_batch_and_its_views_behind_a_break(gradients):
+    """As a decoder is given the first tokens of what an encoder has seen."""
+    first, last = nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def inner(x, y):
+        z = x.sum() + y.sum()
+        if bool(z > -1e9):
+            z = z + 1
+        return z * y.shape[0]
+
+    def f(x, y):
+        return inner(first(x), y) + last(y)
+
+    def whole(x):
+        return f(x, x[:, :2])
+
+    compiled = braze.compile(whole)
+    with torch.set_grad_enabled(gradients):
+        for n in (5, 8, 13, 3, 34):
+            x = torch.randn(2, n, 6, requires_grad=True)
+            twin = x.detach().clone().requires_grad_()
+            results = compiled(x), whole(twin)
+            same(*results)
+            if gradients:
+                same(*[torch.autograd.grad(y.sin().sum(), z) for y, z in zip(results, (x, twin), strict=True)])
+    assert compiled.counts()["captured"] == 2
