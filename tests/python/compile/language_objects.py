@@ -234,6 +234,30 @@ row(
     """,
 )
 row(
+    "typed dicts",
+    """
+    import collections, typing
+    class Message(typing.TypedDict, total=False):
+      a: object
+      b: int
+    T = typing.TypeVar("T")
+    class Box(typing.TypedDict, typing.Generic[T]):
+      a: T
+    Keys = typing.TypedDict("Keys", {"a": int, "in": float})
+    class Asked:
+      def keys(self): return ["a"]
+      def __getitem__(self, key): return 3
+    def f(x):
+      m = Message(a=x + 1, b=3)
+      m["b"] += 1
+      empty = Message()
+      empty["a"] = x * 2
+      keys = Keys({"a": 2}, b=x)
+      both = list(map(Message, [{"a": x * 2}, collections.OrderedDict(b=x)]))
+      return m["a"] * m["b"], m, empty, type(m) is dict, Box(a=x), keys, Keys([("in", x)]), Message(Asked()), both
+    """,
+)
+row(
     "class getitem",
     """
     import typing

@@ -148,6 +148,51 @@ def f(x): return x + 1 if isinstance(3, A) else x - 1
 
 
 @case
+def what_a_typed_dict_makes():
+    m = module(
+        """
+class Meta(type): __call__ = dict
+class Message(metaclass=Meta): pass
+def f(x): m = Message(a=x, k=2); return m["a"] * m["k"], m
+"""
+    )
+    yield m.f, tensor()
+    m.Meta.__call__ = lambda cls, a, k: {"a": a, "k": k + 1}
+
+
+@case
+def typed_dict_becomes_a_class():
+    m = module(
+        """
+from typing import TypedDict
+class Message(TypedDict): a: object
+class Other:
+    def __init__(self, a): self.a = a
+    def __getitem__(self, k): return self.a * 5
+def f(x, M=None): m = (M or Message)(a=x); return m["a"] * 2
+"""
+    )
+    yield m.f, tensor()
+    m.Message = m.Other
+
+
+@case
+def typed_dict_given_becomes_a_class():
+    m = module(
+        """
+from typing import TypedDict
+class Message(TypedDict): a: object
+class Other:
+    def __init__(self, a): self.a = a
+    def __getitem__(self, k): return self.a * 5
+"""
+        + "made = [Message]\ndef f(x): m = made[0](a=x); return m['a'] * 2\n"
+    )
+    yield m.f, tensor()
+    m.made[0] = m.Other
+
+
+@case
 def metaclass_attribute():
     m = module("class M(type): k = 2\nclass C(metaclass=M): pass\ndef f(x): return x * C.k")
     yield m.f, tensor()

@@ -8,6 +8,7 @@
 #include "python/guards/storage_access.h"
 #include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/typed_dicts.h"
 #include "python/interpreter/watch/watch.h"
 
 namespace braze::interpreter {
@@ -155,6 +156,15 @@ bool Instances::call_class(PyObject* type, PyObject* const* arguments, Py_ssize_
   if (Py_TYPE(type)->tp_call == PyType_Type.tp_call)
     return watch_.classes.keep_special(type, {"__call__"}) && instantiate(type, arguments, count);
   if (watch_.classes.special_function(type, "__call__")) return allow(Entry::known);
+  if (makes_plain_dict(type)) {
+    auto* dict = reinterpret_cast<PyObject*>(&PyDict_Type);
+    if (!watch_.classes.keep_special(type, {"__call__"})) return false;
+    if (run_.callee && *run_.callee == type) {  // As dict is called itself, for which Python code may stand.
+      values_.learn(dict, values_.sources().object(dict, "dict"));
+      Py_SETREF(*run_.callee, Py_NewRef(dict));
+    }
+    return instantiate(dict, arguments, count);
+  }
   return abandon("a class whose metaclass makes the instances", type);
 }
 

@@ -12,6 +12,7 @@
 #include "python/interpreter/activation.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/sizes.h"
+#include "python/interpreter/watch/typed_dicts.h"
 #include "python/interpreter/watch/watch.h"
 
 namespace braze::interpreter {
@@ -189,7 +190,7 @@ static bool is_exact_type(PyObject* callable, std::string_view name) {
 /// many arguments have keywords.
 static bool only_holds(PyObject* callable, PyObject* const* arguments, Py_ssize_t count, Py_ssize_t named) {
   const bool is_dict = callable == reinterpret_cast<PyObject*>(&PyDict_Type) ||
-                       callable == reinterpret_cast<PyObject*>(&PyODict_Type);
+                       callable == reinterpret_cast<PyObject*>(&PyODict_Type) || makes_plain_dict(callable);
   if (is_exact_type(callable, "types.SimpleNamespace")) return count == named;
   if (is_exact_type(callable, "functools.partial")) return true;
   if (is_dict) return count == named || (count == named + 1 && PyDict_CheckExact(arguments[0]));
