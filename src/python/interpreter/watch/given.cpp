@@ -142,11 +142,31 @@ std::optional<Does> Given::what_partial_does(PyObject* partial) {
 
 namespace {
 
-/// Its items lie in a list or tuple: C code finds them there.
-bool is_iterator_of_sequence(PyObject* value) {
+bool gives_what_lies_there(PyObject* value);
+
+/// All iterators that a zip or an enumerate goes through are such.
+bool are_parts_alike(PyObject* value) {
+  const visitproc visit = [](PyObject* part, void*) {
+    if (PyTuple_CheckExact(part)) {  // Of a zip; its results are tuples, too.
+      PyObject** const items = PySequence_Fast_ITEMS(part);
+      return std::any_of(items, items + PyTuple_GET_SIZE(part),
+                         [](PyObject* one) { return Py_TYPE(one)->tp_iternext && !gives_what_lies_there(one); })
+                 ? 1
+                 : 0;
+    }
+    return Py_TYPE(part)->tp_iternext && !gives_what_lies_there(part) ? 1 : 0;
+  };
+  return Py_TYPE(value)->tp_traverse(value, visit, nullptr) == 0;
+}
+
+/// Its items lie in a list or tuple, or are numbers or one object: C code finds them there, and asks nobody.
+bool gives_what_lies_there(PyObject* value) {
   if (Py_IS_TYPE(value, &PyListIter_Type) || Py_IS_TYPE(value, &PyTupleIter_Type) ||
-      Py_IS_TYPE(value, &PyListRevIter_Type))
+      Py_IS_TYPE(value, &PyListRevIter_Type) || Py_IS_TYPE(value, &PyRangeIter_Type))
     return true;
+  if (is_a(value, "itertools.repeat") || is_a(value, "itertools.count"))
+    return true;  // Guarded when they were made.
+  if (Py_IS_TYPE(value, &PyZip_Type) || Py_IS_TYPE(value, &PyEnum_Type)) return are_parts_alike(value);
   if (!Py_IS_TYPE(value, &PyReversed_Type)) return false;
   const Ref reduced = Ref::steal(PyObject_CallMethod(value, "__reduce__", nullptr));
   if (!reduced) PyErr_Clear();
@@ -230,7 +250,7 @@ bool Given::absorb_given(PyObject* const* arguments, Py_ssize_t count, Items ite
       return abandon("a C function is given an object whose parts are not guarded", value);
     const bool is_plain = guards::is_scalar(value) || is_builtin_container(value) || PyTuple_Check(value) ||
                           PyRange_Check(value) || values_.tensors().is_tensor(value) ||
-                          (values_.is_made(value) && is_iterator_of_sequence(value));
+                          (values_.is_made(value) && gives_what_lies_there(value));
     // What a generator of this run gives is looked at when it gives it.
     const bool is_watched = does == Does::computes && PyGen_CheckExact(value);
     if (does && !is_plain && !is_watched)

@@ -253,6 +253,9 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
     if (keeps_all && count == 1 && PyGen_CheckExact(arguments[0])) activity().collects = arguments[0];
     return allow_made_result(any_tensor ? Entry::tensor : Entry::known);
   }
+  const bool is_of_results = std::string_view(cls->tp_name).starts_with("torch.return_types.");
+  if (is_of_results && is_exact_builtin(cls) && count == 1 && by_name == 0 && is_sequence(arguments[0]))
+    return watch_.containers.iterate(arguments[0]);
   if (is_exact_builtin(cls) && !watch_.iterables.put_items(cls->tp_name, arguments, count)) return false;
   if (is_exact_builtin(cls) && !watch_.given.put_caller(cls->tp_name, arguments, count)) return false;
   run_.looks_lazily |= is_exact_builtin(cls) && looking_iterators().contains(cls->tp_name);

@@ -110,7 +110,9 @@ bool Iterables::put_items(std::string_view name, PyObject* const* arguments, Py_
 
 bool Iterables::is_searched(PyObject* object, PyObject* item) const {
   const bool is_plain = guards::is_scalar(item) || values_.tensors().is_plain(item);
-  return is_plain && !storage_type(object) && goes_by_python(object) &&
+  const bool is_own_iterator =
+      values_.is_made(object) && Py_TYPE(object)->tp_iternext && is_exact_builtin(Py_TYPE(object));
+  return is_plain && !storage_type(object) && (is_own_iterator || goes_by_python(object)) &&
          !find_in_type(Py_TYPE(object), "__contains__");
 }
 

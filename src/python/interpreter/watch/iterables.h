@@ -27,7 +27,7 @@ class Iterables final : Domain {
   bool put_items(PyObject*& slot, bool asks_length = false) { return put(slot, asks_length); }
   /// `list += object` goes through such an object: the list is of the run's own.
   bool is_extended_by(PyObject* list, PyObject* object) const;
-  /// `item in` such an object goes through it.
+  /// `item in` such an object, or an iterator of the run's own, goes through it.
   bool is_searched(PyObject* object, PyObject* item) const;
   /// Lays open all that `{**mapping}` and `f(**mapping)` read.
   bool merge(PyObject* mapping);

@@ -128,6 +128,9 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
     if (!all_data(parts, 3) || !all_data(arguments, count)) return abandon("an index", self);
     return absorb_all(&self, 1, nullptr) && absorb_all(arguments, count, nullptr) && allow_made_result();
   }
+  // How many are left is known of an iterator whose items are.
+  if (text == "__length_hint__" && count == 0 && values_.is_made(self) && is_exact_builtin(Py_TYPE(self)))
+    return absorb(values_, self) && allow_made_result();
   if (PyRange_Check(self)) return absorb_all(arguments, count, nullptr) && allow_made_result();
   if (is_a(self, "collections.deque")) return watch_.deques.call_deque(text, self, arguments, count);
   // Of a subclass of a container: the method that it inherits.
@@ -223,6 +226,9 @@ bool Methods::call_slot(PyTypeObject* owner, std::string_view name, PyObject* se
     return watch_.iterators.ask_next(self);
   if (name == "__next__" && count == 0 && values_.is_made(self) && Py_TYPE(self)->tp_iternext)
     return allow_made_result(Entry::known);
+  const bool is_of_own_type = owner == Py_TYPE(self) && is_exact_builtin(owner) && !storage_type(self);
+  if (name == "__iter__" && count == 0 && is_of_own_type && owner->tp_iter && values_.is_known(self))
+    return watch_.iterators.is_older_iterator(self) || watch_.containers.iterate(self);
   if (owner == &PyProperty_Type && name == "__init__" && values_.is_made(self)) return allow_made_result();
   // An exception keeps its arguments, and does not look into them.
   const bool is_exception =
