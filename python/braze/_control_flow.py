@@ -17,22 +17,25 @@ def cond(pred: Any, true_fn: Function, false_fn: Function, operands: Any = ()) -
         return true_fn(*operands) if pred else false_fn(*operands)
     if not isinstance(pred, torch.Tensor) or pred.numel() != 1 or pred.dtype != torch.bool:
         C.end_graph("torch.cond of what is neither a bool nor a tensor with one")
-    if not isinstance(operands, (tuple, list)) or not _are_tensors(operands):
+    if not isinstance(operands, (tuple, list)):
+        C.end_graph("torch.cond with operands that are no tuple")
+    leaves, spec = tree_flatten(list(operands))
+    if not _are_tensors(leaves):
         C.end_graph("torch.cond with operands that are not all tensors")
     mark = C.trace_mark()
     pred = pred.reshape(())
     taken, other = true_fn(*operands), false_fn(*operands)
     if _have_history(taken) or _have_history(other):
         # Zeros come back into the branch that is not taken, and may meet infinities there: it gives no gradients.
-        ways = [[_gated(one, of) for one in operands] for of in (pred, ~pred)]
-        beside = [tensor.detach() for tensor in operands]
+        ways = [[_gated(one, of) for one in leaves] for of in (pred, ~pred)]
+        beside = tree_unflatten([tensor.detach() for tensor in leaves], spec)
         if (
             any([one is None for one in ways[0]])
             or _have_history(true_fn(*beside))
             or _have_history(false_fn(*beside))
         ):
             return true_fn(*operands) if pred.item() else false_fn(*operands)
-        taken, other = true_fn(*ways[0]), false_fn(*ways[1])
+        taken, other = true_fn(*tree_unflatten(ways[0], spec)), false_fn(*tree_unflatten(ways[1], spec))
     if not C.only_computed_since(mark):
         C.end_graph("torch.cond with a branch that writes into tensors, or draws random numbers")
     return _select(pred, taken, other)

@@ -4,6 +4,7 @@ Each means what the original means, in operators; where it cannot, it ends the g
 """
 
 import collections
+import contextlib
 import importlib
 import math
 import warnings
@@ -84,8 +85,19 @@ _encoder_forward = torch.nn.TransformerEncoder.forward
 
 def check_with(error_type: Any, cond: Any, message: Any) -> None:
     """torch._check and its like, which ask what loads the whole of PyTorch's symbolic shapes."""
-    if cond is not True:
-        C.end_graph("a check of PyTorch's that fails")
+    if cond is True:
+        return
+    if cond is not False or not callable(message) or not issubclass(error_type, Exception):
+        C.end_graph("the function raises")
+    raise error_type(str(message()))
+
+
+def check_tensor_all_with(error_type: Any, cond: Any, message: Any = None) -> None:
+    """torch._check_tensor_all and its like: a branch that only raises."""
+    if not isinstance(cond, torch.Tensor) or cond.dtype != torch.bool:
+        C.end_graph("the function raises")
+    if not cond.all():
+        raise error_type(str(message()))
 
 
 def infer_size(a: Any, b: Any) -> torch.Size:
@@ -299,6 +311,13 @@ class quiet_record_function(torch.autograd.profiler.record_function):
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
         return None
+
+
+def fresh_context(context: Any) -> Any:
+    """ContextDecorator._recreate_cm, of what is a decorator: the one of a range of the profiler's is quiet, too."""
+    if type(context) is torch.autograd.profiler.record_function:
+        return quiet_record_function(context.name, context.args)
+    return context
 
 
 def number_of_step(x: Any) -> Any:
@@ -528,6 +547,7 @@ def install() -> None:
         return
     C.set_stand_in(torch.nn.TransformerEncoder.forward, encoder_forward)
     C.set_stand_in(torch._check_with, check_with)
+    C.set_stand_in(torch._check_tensor_all_with, check_tensor_all_with)
     C.set_stand_in(sdpa_kernel, kernels_of_attention)
     C.set_stand_in(torch.inference_mode, inference_mode)
     C.set_stand_in(torch._C.DisableTorchFunction, TorchFunctionsOff)
@@ -542,6 +562,7 @@ def install() -> None:
     for name, rank in RESIZING.items():
         C.set_stand_in(getattr(torch._C._nn, name), resized(getattr(torch._C._nn, name), rank))
     C.set_stand_in(torch.autograd.profiler.record_function, quiet_record_function)
+    C.set_stand_in(contextlib.ContextDecorator._recreate_cm, fresh_context)
     C.set_stand_in(_get_value, number_of_step)
     C.set_stand_in(_group_tensors_by_device_and_dtype, group_tensors)
     C.set_stand_in(torch.autograd.backward, backward_within)

@@ -255,7 +255,11 @@ py::object FunctionState::capture(const Arguments& arguments) {
     return run_natively(arguments, captured.place.text());
   }
   if (!settings_.goes_on_after(captured.place.id)) {
-    if (settings_.fullgraph) refuse_parts(captured.place);
+    if (settings_.fullgraph) {
+      // What the function itself raises is the caller's, and no graph's.
+      if (captured.place.id == interpreter::Break::raises) run_natively(arguments, captured.place.text());
+      refuse_parts(captured.place);
+    }
     codes_.tell_break(captured.place);
   }
   has_breaks_ = true;

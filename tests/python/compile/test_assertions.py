@@ -289,3 +289,32 @@ def test_programs_raise_without_eager():
     with pytest.raises(braze.Error, match="Expected Tensor with single nonzero value, but got zero"):
         program(BAD)
     assert torch.equal(program(GOOD), GOOD + 1)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        lambda k: torch._check(k < 2, lambda: f"k is {k}"),
+        lambda k: torch._check(k < 2),
+        lambda k: torch._check_value(k < 2, lambda: "too many"),
+        lambda k: torch._assert(k < 2, "too many"),
+        lambda k: {1: 0}[k],
+    ],
+)
+def test_what_the_function_raises_itself_is_no_refusal(check):
+    """Nor under fullgraph=True, on the first call and later ones."""
+
+    def fn(x, k):
+        check(k)
+        return x + k
+
+    holds_for(fn, (GOOD, 1), (GOOD, 2), (GOOD, 1), (GOOD, 3), native=2)
+    holds_for(fn, (GOOD, 2), (GOOD, 1), (GOOD, 1), native=1)
+
+
+def test_assertion_about_a_number():
+    def fn(x, k):
+        assert k < 2, f"{k} of {tuple(x.shape)}"
+        return x + k
+
+    holds_for(fn, (GOOD, 1), (GOOD, 2), (GOOD, 1), native=1)

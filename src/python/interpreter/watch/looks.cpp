@@ -49,6 +49,12 @@ bool nothing(Watch&, Activation&, int) {
   return true;
 }
 
+/// Builtin, and no name that could mean another.
+bool assertion_error(Watch& watch, Activation&, int) {
+  Values& values = watch.run.values;
+  return values.learn(PyExc_AssertionError, values.sources().object(PyExc_AssertionError, "AssertionError"));
+}
+
 bool makes(Watch& watch, Activation&, int) {
   return watch.run.allow_made_result();
 }

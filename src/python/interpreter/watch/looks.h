@@ -19,6 +19,7 @@ bool unknown(Watch&, Activation&, int);
 bool splits_group(Watch&, Activation&, int);
 // ---- the stack, locals and constants
 bool nothing(Watch&, Activation&, int);
+bool assertion_error(Watch&, Activation&, int);
 bool makes(Watch&, Activation&, int);
 // ---- operators
 bool operand(Watch&, Activation&, int);
