@@ -83,7 +83,10 @@ class CallCapture : CapturedRun {
         continue;
       }
       if (!values.learn(call.arguments[i], sources.argument(i, name)))
-        throw GivenUp{Captured::Kind::refused, {Break::argument_unguarded, name}};
+        throw GivenUp{Captured::Kind::refused,
+                      {interpreter::dispatches_by_python(world_, call.arguments[i]) ? Break::class_dispatches
+                                                                                    : Break::argument_unguarded,
+                       name}};
       if (is_watched || !interpreter::is_builtin_container(call.arguments[i])) continue;
       interpreter::absorb(values, call.arguments[i]);
       values.numbers().settle_sizes_within(call.arguments[i]);

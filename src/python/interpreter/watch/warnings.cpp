@@ -130,7 +130,8 @@ Ref Warnings::place_of(int level) const {
 bool Warnings::warn(PyObject* function, PyObject* const* arguments, Py_ssize_t count) {
   const std::optional<Given> what = given(arguments, count);
   if (!what || !run_.callee) return abandon(Break::warns);
-  if (has_changed_filters() || guards::may_do_more(what->category)) return abandon(Break::warns);
+  if (has_changed_filters()) return abandon(Break::warns_among_changed_filters);
+  if (guards::may_do_more(what->category)) return abandon(Break::warns);
   if (what->category != PyExc_UserWarning && !values_.pin(what->category)) return abandon(Break::warns);
   PyObject* const read[] = {what->message, what->level ? what->level : Py_None};
   if (!absorb_all(read, 2, function)) return false;

@@ -14,6 +14,14 @@
 
 namespace braze::interpreter {
 
+bool dispatches_by_python(const TensorWorld& tensors, PyObject* value) {
+  PyTypeObject* const plain = as_type(tensors.tensor_type());
+  PyTypeObject* const type = PyType_Check(value) ? as_type(value) : Py_TYPE(value);
+  if (type == plain || !PyType_IsSubtype(type, plain)) return false;
+  PyObject* const own = find_in_type(type, "__torch_dispatch__");
+  return own && own != find_in_type(plain, "__torch_dispatch__");
+}
+
 namespace {
 
 /// The innermost of the run's frames that runs the user's code, or the innermost of all.
@@ -57,7 +65,7 @@ bool WatchedRun::abandon(BreakReason why, PyObject* subject) {
   if (abandoned) return false;
   abandoned = true;
   const RaisedAside aside;
-  place = why;
+  place = subject && dispatches_by_python(values.tensors(), subject) ? Break::class_dispatches : why;
   if (subject) place.reason += std::string(" (") + guards::describe(subject) + ")";
   const UserFrame frame(values.tensors(), activities.size());
   if (frame.code()) {

@@ -13,6 +13,9 @@ namespace braze::interpreter {
 
 class RootFrame;
 
+/// Of a tensor or a class: operators on such tensors are calls of a `__torch_dispatch__` in Python.
+bool dispatches_by_python(const TensorWorld& tensors, PyObject* value);
+
 struct WatchedRun {
   WatchedRun(guards::GuardSet& guards, TensorWorld& tensors, bool& abandoned)
       : values(guards, tensors), abandoned(abandoned) {}
