@@ -16,6 +16,7 @@
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/type_params_312.h"
+#include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/traced_arrays.h"
 
 namespace braze::python {
@@ -106,7 +107,7 @@ Rebuilder::Node Rebuilder::node_of(PyObject* value) {
   if (const auto found = nodes_.find(value); found != nodes_.end()) return found->second;
   if (guards::is_scalar(value)) return remember(value, scalar(value));
   if (PyObject* method = interpreter::method_of_numpy(value)) return remember(value, constant(method));
-  if (values_.is_own_class(value)) refuse("a class that the function makes", value);
+  if (values_.is_own_class(value)) return remember(value, OwnClass::make(*this, value));
   const bool is_constant =
       values_.tensors().is_plain(value) || values_.is_constant(value) || guards::is_array_dtype(value);
   if (is_constant) return remember(value, constant(value));
@@ -147,15 +148,17 @@ Rebuilder::Node Rebuilder::sourced(PyObject* value, const guards::Source* source
   if (!source) refuse("a closure cell whose function is not known", value);
   const guards::Source* root = source;
   while (root->parent) root = root->parent;
-  if (values_.is_own_class(root->key.get())) refuse("a part of a class that the function makes", value);
+  if (values_.is_own_class(root->key.get())) {
+    if (PyTuple_CheckExact(value) && interpreter::is_data(value)) return constant(value);  // Of texts: `_fields`.
+    refuse("a part of a class that the function makes", value);
+  }
   return builder_.value(guards_.want(source));
 }
 
 Rebuilder::Node Rebuilder::create(PyObject* value) {
   PyTypeObject* type = Py_TYPE(value);
   if (values_.tensors().is_tensor(value)) return tensor(value);
-  if (values_.is_own_class(reinterpret_cast<PyObject*>(type)))
-    refuse("an object of a class that the function makes", value);
+  if (values_.is_own_class(reinterpret_cast<PyObject*>(type))) return OwnClass::instance(*this, value);
   if (guards::is_number_array(value)) return array(value);
   if (interpreter::is_traced_array(value)) return traced_array(value);
   // What a C function puts into its result is new, or reachable from arguments that are known: a tuple is either.

@@ -43,6 +43,7 @@ class Rebuilder {
   ///   sizes that may vary                  outputs
   ///   what has a source                    the value that guards read there
   ///   tensors computed by the run          outputs of the graph
+  ///   classes of namedtuple() that the run made, and their instances: by namedtuple(), new at each call
   ///   tuples, lists, dicts, sets           and subclasses: ModelOutput, OrderedDict, defaultdict, named tuples
   ///   arrays of NumPy's                    a copy, or a view of the array whose memory it is; of those that the
   ///                                        graph computes their tensors' numpy()
@@ -86,7 +87,8 @@ class Rebuilder {
   Node proxy(PyObject* proxy);
   Node iterator(PyObject* iterator);
   Node dict_iterator(PyObject* iterator);
-  struct Lazy;  ///< Iterators of itertools.
+  struct Lazy;      ///< Iterators of itertools.
+  struct OwnClass;  ///< What the run has made by namedtuple().
   Node own_dict(PyObject* dict);
   Node attribute(PyObject* object, const char* name);
   std::optional<Node> dict_of_hooks(PyObject* dict);

@@ -19,6 +19,12 @@ inline guards::Ref taken(PyObject* owned, PyObject* about) {
   return guards::Ref::steal(owned);
 }
 
+/// Classes that the run has made by namedtuple(), and their instances: each replay makes the class anew.
+struct Rebuilder::OwnClass {
+  static Node make(Rebuilder& rebuilder, PyObject* type);
+  static Node instance(Rebuilder& rebuilder, PyObject* object);
+};
+
 /// A builtin iterator that can be made again as far as it has come.
 bool is_iterator_in_flight(PyTypeObject* type);
 

@@ -264,7 +264,7 @@ expressions(
     "M.pi",
     "M.fsum([1, 2])",
 )
-expressions("collections", "import collections as C", "C.namedtuple('N', 'a')(1)", breaks=1)
+expressions("collections", "import collections as C", "C.namedtuple('N', 'a')(1)")
 expressions(
     "collections",
     "import collections as C",

@@ -136,6 +136,10 @@ bool Attributes::plain_store(PyObject* object, PyObject* name, PyObject* value) 
       return true;
     }
     if (value && watch_.autograd_functions.is_word_for_backward(object, found)) return true;
+    // As contextlib's managers do with what their body raises. Natively, too, only a traceback can be put there.
+    const bool is_traceback = PyExceptionInstance_Check(object) && !source && value &&
+                              text_of(name) == "__traceback__" && Py_IS_TYPE(found, &PyGetSetDescr_Type);
+    if (is_traceback) return true;
     if (!Py_IS_TYPE(found, &PyProperty_Type)) {
       if (watch_.classes.special_function(found, value ? "__set__" : "__delete__")) return allow(Entry::known);
       return abandon("an attribute that a descriptor changes", name);

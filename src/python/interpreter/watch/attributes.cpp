@@ -273,6 +273,7 @@ bool Attributes::plain_attribute(PyObject* object, PyObject* name) {
     if (acts_as_property(found)) return property_getter(found, in_type, name);
     if (is_named_tuple_field(found)) return named_tuple_field(object, found, in_type);
     if (found == find_in_type(&PyBaseObject_Type, "__class__")) return class_of(object, name);
+    if (text_of(name) == "__dict__" && learns_dict(values_, object)) return true;
     if (guards::is_object_member(found)) {
       if (!source && is_a(object, "functools.partial")) make_parts_of_partial(values_, object);
       if (!source || values_.effects().wrote(object, found)) return true;
@@ -285,8 +286,7 @@ bool Attributes::plain_attribute(PyObject* object, PyObject* name) {
       values_.guards().absent(slot);  // An AttributeError, or the default of getattr().
       return watch_.classes.keep_special(object, {"__getattr__"});
     }
-    if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0)
-      return learns_dict(values_, object) || abandon("an object without a dict", object);
+    if (text_of(name) == "__dict__") return abandon("an object without a dict", object);
     const bool is_field = Py_IS_TYPE(found, &PyGetSetDescr_Type) || Py_IS_TYPE(found, &PyMemberDescr_Type);
     if (is_field && is_immutable_record(type)) return values_.pin(object) && allow_made_result();
     if (watch_.autograd_functions.is_needs_input_grad(object, found)) return allow_made_result();

@@ -36,6 +36,12 @@ bool has_tensor_key(PyObject* dict, PyObject* key) {
   return is_there;
 }
 
+/// Of a classmethod: C code that calls it enters Python.
+bool class_method_is_python(PyObject* method) {
+  const Ref function = Ref::steal(PyObject_GetAttrString(method, "__func__"));
+  return function && PyFunction_Check(function.get());
+}
+
 /// `list[-1]` and its like, of an older list that a frame holds and the run has not changed: guarded as that item,
 /// whatever else the list holds. Numbers may vary, which open() sees to.
 bool learn_item_from_end(WatchedRun& run, PyObject* list, PyObject* key) {
@@ -87,6 +93,15 @@ bool Containers::subscript(PyObject* container, PyObject* key) {
     return operand(container, "a container that cannot be guarded") && operand(key, "an index of unknown origin") &&
            allow_made_result();
   if (watch_.classes.special_function(container, "__getitem__")) return allow(Entry::known);
+  if (PyObject* part = interned("__class_getitem__"); part && PyType_Check(container)) {
+    PyObject* found = find_in_type(as_type(container), part);
+    const bool is_python = found && Py_IS_TYPE(found, &PyClassMethod_Type) && class_method_is_python(found);
+    if (is_python && watch_.attributes.attribute(container, part)) {
+      activity().makes_result = false;
+      return watch_.classes.keep_special(container, {"__getitem__"}) && allow(Entry::known);
+    }
+    if (abandoned()) return false;
+  }
   return abandon("a subscript that is not understood", container);
 }
 

@@ -148,15 +148,26 @@ bool Operators::leaves_it_to(PyObject* right) const {
   return has_own_class(right, values_.tensors()) && !storage_type(right);
 }
 
+static bool is_comparison(std::string_view method) {
+  static const Names names = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
+  return names.contains(method);
+}
+
 /// A builtin class answers NotImplemented where the other operand is not of its kind.
 static bool compares_with_other_kind(PyObject* right, std::string_view method) {
-  static const Names names = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
-  return names.contains(method) && !storage_type(right) && !is_derived_scalar(right);
+  return is_comparison(method) && !storage_type(right) && !is_derived_scalar(right);
 }
 
 bool Operators::user_methods(PyObject* left, PyObject* right,
                              const std::vector<std::pair<PyObject*, std::string>>& asked) {
   bool any_own = false;
+  // A tensor on the right has its say where the other's method does not answer: what it gives then is of unknown
+  // origin.
+  const auto comes_after = [&](PyObject* operand) {
+    return operand == right && operand != left && values_.tensors().is_tensor(operand) &&
+           has_own_class(left, values_.tensors()) && !asked.front().second.starts_with("__r") &&
+           !is_comparison(asked.front().second) && learn_operator(left, asked.front().second) == Method::python;
+  };
   for (PyObject* operand : {left, right}) {
     const bool is_own = has_own_class(operand, values_.tensors());
     // Numbers and None leave it to the other, and so do text and containers on the right, or where what stands
@@ -165,10 +176,11 @@ bool Operators::user_methods(PyObject* left, PyObject* right,
                            PyComplex_CheckExact(operand);
     const bool is_text_or_container =
         guards::is_scalar(operand) || is_builtin_container(operand) || guards::is_deque(operand);
-    const bool is_passive = is_number || operand == Py_None ||
-                            (is_text_or_container && (operand == right || leaves_it_to(right) ||
-                                                      compares_with_other_kind(right, asked.front().second))) ||
-                            (Arrays::is_object(operand) && is_traced_array(operand == left ? right : left));
+    const bool is_passive =
+        is_number || operand == Py_None ||
+        (is_text_or_container &&
+         (operand == right || leaves_it_to(right) || compares_with_other_kind(right, asked.front().second))) ||
+        (Arrays::is_object(operand) && is_traced_array(operand == left ? right : left)) || comes_after(operand);
     if (!values_.is_known(operand) || (!is_own && !is_passive)) return false;
     any_own |= is_own;
   }
