@@ -187,8 +187,7 @@ bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
   // Other classes may say more than torch.Tensor does, for which a tracer could not stand.
   const bool is_plain = reinterpret_cast<PyObject*>(Py_TYPE(tensor)) == torch_names().tensor_type;
   const bool may_vary = is_argument && is_plain && sizes_.may_learn(tensor);
-  if (may_vary ? !sizes_.learn(tensor, source, name) : !guards_.tensor(source, tensor, 1, which))
-    return false;
+  if (may_vary ? !sizes_.learn(tensor, source, name) : !guards_.tensor(source, tensor, 1, which)) return false;
   if (is_argument) {
     try {
       tracer_.add_argument(real, name);
