@@ -214,7 +214,7 @@ def test_whole_calls(name, dynamic, form):
         captured.append(fast.counts()["captured"] - before)
     for key in mine:
         same(function.__globals__[key], plain.__globals__[key])
-    most = 18 if name in LENGTHS_AND_DECISIONS else 10
+    most = 18 if name in LENGTHS_AND_DECISIONS else 11
     assert captured[most:] == [0] * (26 - most), captured
     assert "the recompile limit" not in fast.reasons() and "one_of_many" in ends(fast)
     assert fast.counts()["replayed"] > 0

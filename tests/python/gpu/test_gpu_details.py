@@ -1,8 +1,11 @@
 """Where PyTorch's kernels for GPUs differ from those for CPUs in more than rounding, and checks of values there."""
 
+import textwrap
+
 import pytest
 import torch
 from on_gpu import assert_as_eager, in_double, needs_gpu, on_device
+from processes import fresh
 from torch.nn import functional as F
 from torch.utils import checkpoint
 
@@ -189,21 +192,27 @@ def test_what_is_not_deterministic_raises_as_in_eager():
 
 def test_threads_of_autograd_are_no_others():
     """From the first backward of a process on there is one for each GPU, with a state of Python's."""
-    layer = torch.nn.Linear(8, 4).cuda()
-    layer(torch.randn(3, 8, device="cuda")).sum().backward()
+    program = """
+        import torch
+        import braze
 
-    def fn(x):
-        seen, kept = [], [None] * 3
-        handle = layer.register_forward_hook(lambda module, given, output: seen.append(output * 2))
-        y = layer(x)
-        handle.remove()
-        for k in range(3):
-            kept[k] = y * k
-        return y + seen[0], kept
+        layer = torch.nn.Linear(8, 4).cuda()
+        layer(torch.randn(3, 8, device="cuda")).sum().backward()
 
-    compiled = braze.compile(fn, fullgraph=True)
-    with torch.no_grad():
-        for _ in range(3):
-            x = torch.randn(3, 8, device="cuda")
-            torch.testing.assert_close(compiled(x), fn(x))
-    assert compiled.counts() == {"captured": 1, "replayed": 2, "native": 0}
+        def fn(x):
+            seen, kept = [], [None] * 3
+            handle = layer.register_forward_hook(lambda module, given, output: seen.append(output * 2))
+            y = layer(x)
+            handle.remove()
+            for k in range(3):
+                kept[k] = y * k
+            return y + seen[0], kept
+
+        compiled = braze.compile(fn, fullgraph=True)
+        with torch.no_grad():
+            for _ in range(3):
+                x = torch.randn(3, 8, device="cuda")
+                torch.testing.assert_close(compiled(x), fn(x))
+        assert compiled.counts() == {"captured": 1, "replayed": 2, "native": 0}
+    """
+    fresh(textwrap.dedent(program))
