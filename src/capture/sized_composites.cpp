@@ -317,6 +317,7 @@ constexpr Row rows[] = {
     {"aten::tensor_split", "sections", tensor_split},
     {"aten::pad_sequence", "", pad_sequence},
     {"aten::fill_diagonal_", "", fill_diagonal},
+    {"aten::ctc_loss", "IntList", ctc_loss_of_sizes, true},
     {"aten::linalg_matrix_norm", "", matrix_norm_by_number},
     {"aten::linalg_matrix_norm", "str_ord", matrix_norm_by_name},
 };

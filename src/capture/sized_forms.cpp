@@ -8,6 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "capture/dim.h"
+#include "capture/size_node.h"
+
 namespace braze::capture {
 namespace {
 
@@ -73,6 +76,19 @@ FormResult fill_diagonal(FormArguments arguments) {
         .fill_(arguments[1].toScalar());
   }
   return self;
+}
+
+/// Lengths that are sizes, in tensors, which a call of the library reads when it runs.
+FormResult ctc_loss_of_sizes(FormArguments arguments) {
+  if (!has_symbols(arguments[2]) && !has_symbols(arguments[3])) return std::nullopt;
+  const auto lengths = [](const c10::IValue& list) {
+    std::vector<at::Tensor> parts;
+    for (const c10::IValue& one : list.toListRef())
+      parts.push_back(at::full({}, c10::Scalar(to_sym_int(dim_of(one))), at::kLong));
+    return parts.empty() ? at::empty({0}, at::kLong) : at::stack(parts);
+  };
+  return at::ctc_loss(arguments[0].toTensor(), arguments[1].toTensor(), lengths(arguments[2]),
+                      lengths(arguments[3]), arguments[4].toInt(), arguments[5].toInt(), arguments[6].toBool());
 }
 
 FormResult matrix_norm_by_number(FormArguments arguments) {

@@ -17,6 +17,8 @@ using FormResult = std::optional<c10::IValue>;
 FormResult pad_sequence(FormArguments arguments);
 /// (self, fill_value, wrap)
 FormResult fill_diagonal(FormArguments arguments);
+/// (log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity), of lists of lengths.
+FormResult ctc_loss_of_sizes(FormArguments arguments);
 /// (self, ord, dim, keepdim, dtype): the norms that singular values decide.
 FormResult matrix_norm_by_number(FormArguments arguments);
 FormResult matrix_norm_by_name(FormArguments arguments);

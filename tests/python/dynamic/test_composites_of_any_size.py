@@ -319,6 +319,24 @@ def test_alignments_of_lengths_in_tensors(reduction):
         compiled(torch.randn(9, 2, 5), torch.tensor([4, 12]))
 
 
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_alignments_of_lengths_that_are_sizes(reduction, gradients):
+    def f(x):
+        targets = torch.ones(2, 3, dtype=torch.long)
+        lengths = [x.shape[0], x.shape[0] - 1], (3, 2)
+        return F.ctc_loss(x.view(-1, 2, 5).log_softmax(-1), targets, *lengths, reduction=reduction) * 2
+
+    for dynamic in (True, None):
+        with torch.set_grad_enabled(gradients):
+            compiled = braze.compile(f, dynamic=dynamic)
+            for steps in (12, 15, 20, 9, 33):
+                compare(compiled, f, (steps, 10), gradients)
+            assert compiled.counts()["native"] == 0
+            assert compiled.counts()["captured"] == (1 if dynamic else 2)
+            compare(compiled, f, (12, 5), gradients)  # Twice as long as there are steps: both raise.
+
+
 def test_the_least_of_many_sizes_needs_no_order():
     def f(x, y):
         least = min(x.shape[0], x.shape[1], y.shape[0])
