@@ -7,6 +7,7 @@ import collections
 import contextlib
 import importlib
 import math
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -541,11 +542,29 @@ def prepare_transforms(takes_gradients: bool) -> None:
         getattr(forward_ad, "_maybe_load_decompositions", lambda: None)()
 
 
+def least(*tensors: torch.Tensor) -> torch.Tensor:
+    """min() of tensors of one number: the first that no other one is less than."""
+    best = tensors[0]
+    for one in tensors[1:]:
+        best = torch.where(one < best, one, best)
+    return best
+
+
+def greatest(*tensors: torch.Tensor) -> torch.Tensor:
+    """max(), likewise."""
+    best = tensors[0]
+    for one in tensors[1:]:
+        best = torch.where(one > best, one, best)
+    return best
+
+
 def install() -> None:
     """Tells the compiled part. Names that this version of PyTorch does not have are left out."""
     if not hasattr(C, "set_stand_in"):  # A Python without capture.
         return
     C.set_stand_in(torch.nn.TransformerEncoder.forward, encoder_forward)
+    C.set_stand_in(sys.intern("min of tensors"), least)
+    C.set_stand_in(sys.intern("max of tensors"), greatest)
     C.set_stand_in(torch._check_with, check_with)
     C.set_stand_in(torch._check_tensor_all_with, check_tensor_all_with)
     C.set_stand_in(sdpa_kernel, kernels_of_attention)

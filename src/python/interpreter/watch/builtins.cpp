@@ -11,6 +11,7 @@
 #include "python/interpreter/cpython.h"
 #include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/late_calls.h"
+#include "python/interpreter/watch/least_tensors.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/rows.h"
 #include "python/interpreter/watch/tensor_hooks.h"
@@ -88,8 +89,8 @@ std::span<const Builtins::Row> Builtins::rows() {
       {"builtins", "max", 1, 1, &B::go_through, true},
       {"builtins", "min", 1, 1, &B::go_through, true},
       {"builtins", "sorted", 1, 1, &B::go_through, true},
-      {"builtins", "max", 2, 3, &B::fold_sizes, true},
-      {"builtins", "min", 2, 3, &B::fold_sizes, true},
+      {"builtins", "max", 2, any, &B::fold_sizes, true},
+      {"builtins", "min", 2, any, &B::fold_sizes, true},
       {"builtins", "sorted", 2, 3, &B::fold_sizes, true},
       {"sys", "exc_info", 0, any, &B::make},
       {"sys", "intern", 0, any, &B::take_text},
@@ -441,6 +442,10 @@ Builtins::Understood Builtins::make_text(const Call& call) {
 /// Functions that compute with items, or compare what a function says of them: by code in Python where those may be
 /// sizes that vary, which C code would have as numbers.
 Builtins::Understood Builtins::fold_sizes(const Call& call) {
+  PyObject* const form = selects_tensor(run_, call.function, {call.arguments, static_cast<size_t>(call.count)});
+  if (PyObject* selects = form ? values_.tensors().stand_in_for(form) : nullptr)
+    return watch_.stand_ins.put_stand_in(call.function, selects) &&
+           watch_.calls.call(selects, call.arguments, call.count);
   if (!values_.tensors().sizes().has_sizes()) return std::nullopt;
   PyObject* const names = run_.keyword_names;
   const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
