@@ -16,10 +16,11 @@ bool is_about_value(const guards::Guard& guard) {
   return std::ranges::find(kinds, guard.kind) != kinds.end() && !guard.sources.empty();
 }
 
-bool holds(const guards::Guard& guard, const guards::Call& call) {
+/// Nothing: what it is about is not there.
+std::optional<bool> truth_of(const guards::Guard& guard, const guards::Call& call) {
   std::vector<PyObject*> values;
   for (const guards::Source* source : guard.sources) values.push_back(guards::evaluate(source, call));
-  if (std::ranges::find(values, nullptr) != values.end()) return false;
+  if (std::ranges::find(values, nullptr) != values.end()) return {};
   return guards::row(guard.kind).test(guard.expected(), values.data(), call);
 }
 
@@ -27,8 +28,13 @@ bool holds(const guards::Guard& guard, const guards::Call& call) {
 
 void ValueLog::arrive(int offset, size_t decisions, bool iterates) {
   const std::vector<guards::Guard>& all = guards_.guards();
-  for (; seen_ < all.size(); ++seen_)
-    if (offset_ >= 0 && is_about_value(all[seen_])) asked_.values.push_back({all[seen_], offset_});
+  for (; seen_ < all.size(); ++seen_) {
+    if (offset_ < 0) continue;
+    const guards::Guard& guard = all[seen_];
+    if (is_about_value(guard)) asked_.values.push_back({guard, offset_});
+    if (guard.kind == guards::GuardKind::same_object) asked_.identities.push_back({guard, offset_});
+    if (guard.kind == guards::GuardKind::tensor) meets_tensors_at_ = offset_;
+  }
   if (decisions > decisions_ && asked_.decides < 0) asked_.decides = offset_;
   decisions_ = decisions;
   offset_ = offset;
@@ -40,6 +46,10 @@ void ValueLog::finish() {
   const std::vector<guards::Guard>& all = guards_.guards();
   for (; seen_ < all.size() && iterates_at_ >= 0; ++seen_)
     if (all[seen_].kind == guards::GuardKind::items_left) asked_.values.push_back({all[seen_], iterates_at_});
+  // So is which tensors are others, of which the run has met the last ones there.
+  for (const guards::Guard& guard : all)
+    if (guard.kind == guards::GuardKind::objects && meets_tensors_at_ >= 0)
+      asked_.identities.push_back({guard, meets_tensors_at_});
   if (asked_.decides < 0) return;
   const auto decides = [](const guards::Guard& guard) { return guard.kind == guards::GuardKind::shapes; };
   const auto shapes = std::ranges::find_if(guards_.guards(), decides);
@@ -82,7 +92,9 @@ void AskedValues::add_others(const guards::Call& call, std::set<std::string>& pa
 std::optional<int> AskedValues::first_other(const guards::Call& call) const {
   const auto fails = [&](const AskedValue& one) { return is_other(one, call); };
   if (const auto found = std::ranges::find_if(values, fails); found != values.end()) return found->offset;
-  const auto is_decided = [&](const guards::Guard& guard) { return !holds(guard, call); };
+  const auto differs = [&](const AskedValue& one) { return !truth_of(one.guard, call).value_or(true); };
+  if (const auto found = std::ranges::find_if(identities, differs); found != identities.end()) return found->offset;
+  const auto is_decided = [&](const guards::Guard& guard) { return !truth_of(guard, call).value_or(false); };
   const auto first = std::ranges::find_if(decisions, is_decided);
   const bool decides_otherwise = first != decisions.end() && first == std::prev(decisions.end());
   return decides_otherwise ? std::optional(decides) : std::nullopt;

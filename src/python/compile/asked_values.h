@@ -34,6 +34,8 @@ struct AskedValue {
 /// Of one segment.
 struct AskedValues {
   std::vector<AskedValue> values;  ///< Of what a call or frame is given.
+  /// Which of the objects are one and the same, as in a list of the best states so far.
+  std::vector<AskedValue> identities;
   /// What was decided about numbers that vary, with the guards that must hold for it to be asked.
   std::vector<guards::Guard> decisions;
   int decides = -1;  ///< The first instruction that decided something.
@@ -69,7 +71,7 @@ class ValueLog {
  private:
   const guards::GuardSet& guards_;
   size_t seen_ = 0, decisions_ = 0;
-  int offset_ = -1, iterates_at_ = -1;
+  int offset_ = -1, iterates_at_ = -1, meets_tensors_at_ = -1;
   AskedValues asked_;
 };
 

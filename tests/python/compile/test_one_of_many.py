@@ -116,6 +116,47 @@ def test_few_values_stay_programs():
     assert "one_of_many" not in ends(fast)
 
 
+@pytest.mark.parametrize("form", ["cold", "specialised"])
+def test_states_that_are_kept_or_not(form):
+    """Which items of the list are one tensor is decided by the data: of seven steps there are 128 ways."""
+
+    def chain(x, draws):
+        states = []
+        for draw in draws:
+            y = x * 0.75 + draw
+            if y[0] > x[0]:
+                x = y
+            states.append(x)
+        return torch.stack(states) * 2 + 1
+
+    def arguments(number):
+        return torch.zeros(3), torch.randn(7, generator=torch.Generator().manual_seed(number))
+
+    for number in range(16 if form == "specialised" else 0):
+        chain(*arguments(number))
+    fast = compiled(chain)
+    for number in range(40):
+        same(fast(*arguments(number)), chain(*arguments(number)))
+    assert fast.counts()["captured"] < 12
+    assert len(segments(fast)) < 14
+    assert fast.counts()["native"] == 0
+
+
+def test_few_ways_to_be_one_tensor_stay_one_graph_each():
+    def both(x, pair):
+        y = x + 1
+        y.sum().item()
+        return y * pair[0] + pair[1]
+
+    a, b = torch.randn(2, 3)
+    fast = compiled(both)
+    for number in range(12):
+        pair = [a, b] if number % 2 else [a, a]
+        same(fast(a, pair), both(a, pair))
+    assert {segment["break"]["id"] for segment in segments(fast) if segment["break"]} == {"item"}
+    assert fast.counts() == {"captured": 2, "replayed": 10, "native": 0}
+
+
 def test_text_that_is_another_at_each_call():
     def f(x, name):
         x = x * 2
