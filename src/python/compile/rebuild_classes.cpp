@@ -19,7 +19,8 @@ bool is_of_namedtuple(PyObject* type) {
 
 }  // namespace
 
-/// namedtuple(name, fields, defaults=..., module=...), of what the class says of itself.
+/// namedtuple(name, fields, defaults=..., module=..., rename=True), of what the class says of itself: fields that
+/// were renamed are given the names that they have.
 guards::RecipeNode Rebuilder::OwnClass::make(Rebuilder& rebuilder, PyObject* type) {
   if (!is_of_namedtuple(type)) refuse("a class that the function makes", type);
   const Ref module = guards::import_module("collections");
@@ -29,11 +30,12 @@ guards::RecipeNode Rebuilder::OwnClass::make(Rebuilder& rebuilder, PyObject* typ
   const Ref by_field = taken(PyObject_GetAttrString(type, "_field_defaults"), type);
   const Ref defaults = taken(PySequence_Tuple(taken(PyMapping_Values(by_field.get()), type).get()), type);
   const Ref place = taken(PyObject_GetAttrString(type, "__module__"), type);
-  const Ref names = taken(Py_BuildValue("(ss)", "defaults", "module"), type);
+  const Ref names = taken(Py_BuildValue("(sss)", "defaults", "module", "rename"), type);
   for (const Ref* part : {&maker, &name, &fields, &by_field, &defaults, &place, &names})
     rebuilder.hold(part->get());
   const Node arguments[] = {rebuilder.constant(name.get()), rebuilder.constant(fields.get()),
-                            rebuilder.constant(defaults.get()), rebuilder.constant(place.get())};
+                            rebuilder.constant(defaults.get()), rebuilder.constant(place.get()),
+                            rebuilder.constant(Py_True)};
   return rebuilder.builder_.call(maker.get(), arguments, names.get());
 }
 
