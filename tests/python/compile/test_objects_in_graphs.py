@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import types
 
 import pytest
@@ -322,3 +323,25 @@ def test_switching_to_deterministic_algorithms():
         torch.use_deterministic_algorithms(False)
     assert torch.equal(compiled(X), X + 1)
     assert compiled.counts() == {"captured": 2, "replayed": 1, "native": 0}
+
+
+def test_a_function_that_counts_its_calls():
+    """In an attribute of its own: a number that varies, as an object's does."""
+
+    def counted(function):
+        @functools.wraps(function)
+        def wrapper(*args):
+            wrapper.count += 1
+            wrapper.rate *= 0.5
+            return function(*args) * wrapper.count + wrapper.rate
+
+        wrapper.count, wrapper.rate = 0, 1.0
+        return wrapper
+
+    plain, ours = counted(torch.sin), counted(torch.sin)
+    compiled = braze.compile(ours)
+    x = torch.rand(4)
+    for _ in range(8):
+        torch.testing.assert_close(compiled(x), plain(x))
+        assert (ours.count, ours.rate) == (plain.count, plain.rate)
+    assert compiled.counts()["native"] == 0 and compiled.counts()["replayed"] >= 5

@@ -71,7 +71,7 @@ bool Attributes::function_attribute(PyObject* function, PyObject* name) {
   const guards::Source* entry = values_.sources().attribute(source, name);
   PyObject* value = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
   if (!value) values_.guards().absent(entry);
-  return !value || values_.learn(value, entry) ||
+  return !value || values_.numbers().learn_read(value, entry) ||
          abandon("an attribute of a function that cannot be guarded", name);
 }
 

@@ -148,6 +148,7 @@ bool Instances::collect(PyObject* items) {
 
 PyObject* Instances::keys_of(PyObject* value) const {
   if (is_exact_dict(value)) return value;
+  if (PyDict_Check(value) && values_.is_known(value) && watch_.iterables.is_read_as_dict(value)) return value;
   return PyDictKeys_Check(value) || Py_IS_TYPE(value, &PyDictProxy_Type) ? watch_.views.dict_behind(value)
                                                                          : nullptr;
 }
