@@ -49,6 +49,11 @@ class Slots:
         self.a = 1
 
 
+class Asked(Slots):
+    def __getattr__(self, name):
+        raise AttributeError(name)
+
+
 class HashesItself:
     def __hash__(self):
         return 3
@@ -63,6 +68,7 @@ class Meta(type):
 
 WITHOUT_OBJECT = decimal.Decimal(1).is_zero
 ONE, OTHER, SLOTS, KEY, HALF = Plain(), Plain(), Slots(), HashesItself(), 2.5
+ASKED = Asked()
 AMOUNT, THING = decimal.Decimal(1), object()
 OBJECTS, BY_KEY, ERROR = {ONE, OTHER}, {}, ValueError("made before")
 GENERATOR, ITERATOR = (number for number in range(10**6)), itertools.islice(itertools.count(), 3)
@@ -91,7 +97,7 @@ PROGRAMS = {
     "builtin_class_not_understood": "contextvars.ContextVar('made')",
     "signature_of_object_of_this_kind": "y = y + len(inspect.signature(print).parameters)",
     "copy_of_object_of_this_kind": "copy.deepcopy(THING)",
-    "copy_of_object_with_slots": "y = y + copy.copy(SLOTS).a",
+    "copy_of_object_with_slots": "y = y + copy.copy(ASKED).a",
     "slot_emptied": "del SLOTS.a",
     "attribute_of_tensor_changed": "try: x.retains_grad = 3\n    except AttributeError: pass",
     "key_hashes_itself": "BY_KEY[KEY] = 1",

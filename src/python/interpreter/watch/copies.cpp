@@ -67,8 +67,8 @@ bool Copies::reduce(PyObject* object, PyObject* const* arguments, Py_ssize_t cou
     return Ref::steal(slot_names ? PyObject_CallOneArg(slot_names.get(), type) : nullptr);
   }();
   PyErr_Clear();
-  if (!slots || !PyList_Check(slots.get()) || PyList_GET_SIZE(slots.get()) > 0)
-    return abandon("a copy of an object with slots", object);
+  if (!slots || !PyList_Check(slots.get()) || !learn_slots(object, slots.get()))
+    return !abandoned() && abandon("a copy of an object with slots", object);
   if (!watch_.classes.keep_special(
           object, {"__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__"}))
     return false;
@@ -76,6 +76,32 @@ bool Copies::reduce(PyObject* object, PyObject* const* arguments, Py_ssize_t cou
     return abandon("a copy of an object of this kind", object);
   activity().reduces = object;
   return allow_made_result(Entry::known);
+}
+
+/// C code asks the object for each by its name, and leaves out those that are empty.
+bool Copies::learn_slots(PyObject* object, PyObject* names) {
+  if (PyList_GET_SIZE(names) == 0) return true;
+  PyTypeObject* const type = Py_TYPE(object);
+  if (type->tp_getattro != PyObject_GenericGetAttr ||
+      !watch_.classes.keep_special(object, {"__getattribute__", "__getattr__"}))
+    return false;
+  guards::SourceTable& sources = values_.sources();
+  const guards::Source* source = values_.source_of(object);
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(names); ++i) {
+    PyObject* name = PyList_GET_ITEM(names, i);
+    PyObject* found = find_in_type(type, name);
+    if (!found || !guards::is_object_member(found) ||
+        !values_.learn(found, sources.type_attribute(type_source(values_, object), name)))
+      return false;
+    if (!source || values_.effects().wrote(object, found)) continue;
+    const guards::Source* slot = sources.slot(source, found);
+    const Ref value = Ref::borrow(guards::load(*slot, object, {}));
+    if (!value)
+      values_.guards().absent(slot);
+    else if (!values_.learn(value.get(), slot))
+      return false;
+  }
+  return true;
 }
 
 void Copies::learn_reduced(PyObject* object, PyObject* parts) {
@@ -96,7 +122,12 @@ void Copies::learn_reduced(PyObject* object, PyObject* parts) {
   values_.make(arguments);
   values_.learn(reinterpret_cast<PyObject*>(Py_TYPE(object)), type_source(values_, object));
   const guards::Source* source = values_.source_of(object);
-  if (state != guards::instance_dict(object)) return;
+  if (PyTuple_CheckExact(state) && PyTuple_GET_SIZE(state) == 2) {
+    values_.make(state);
+    values_.make(PyTuple_GET_ITEM(state, 1));
+    state = PyTuple_GET_ITEM(state, 0);
+  }
+  if (state == Py_None || state != guards::instance_dict(object)) return;
   if (source)
     values_.learn_as(state, sources.dict_of(source));
   else

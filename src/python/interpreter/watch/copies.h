@@ -10,9 +10,10 @@ class Copies final : Domain {
  public:
   using Domain::Domain;
 
-  /// object.__reduce_ex__(4) of an object without slots: its class, what __getnewargs__ gives, its dict.
+  /// object.__reduce_ex__(4): its class, what __getnewargs__ gives, its dict, or that and a new one of its slots.
   bool reduce(PyObject* object, PyObject* const* arguments, Py_ssize_t count);
-  /// What object.__reduce_ex__ gave: copyreg.__newobj__, (class, arguments...), the dict of the object itself.
+  /// What object.__reduce_ex__ gave: copyreg.__newobj__, (class, arguments...), and the dict of the object itself,
+  /// or (that, the slots).
   void learn_reduced(PyObject* object, PyObject* parts);
   /// id() in module copy, whose memo is a dict by address: a replay finds there what this run has found, as long as
   /// the objects are told apart in the same way.
@@ -20,6 +21,7 @@ class Copies final : Domain {
 
  private:
   bool reduce_builtin(PyObject* object);
+  bool learn_slots(PyObject* object, PyObject* names);
 };
 
 }  // namespace braze::interpreter
