@@ -18,9 +18,8 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim.optimizer import _get_value
 from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
-from torch.utils.hooks import RemovableHandle
 
-from braze import _checkpoints, _control_flow, _optimizer_steps, _tensors_of_data
+from braze import _checkpoints, _control_flow, _gradients_within, _optimizer_steps, _tensors_of_data
 from braze._load import C
 
 Function = Callable[..., Any]
@@ -326,101 +325,6 @@ def number_of_step(x: Any) -> Any:
     return C.to_number(x) if isinstance(x, torch.Tensor) else x
 
 
-def backward_within(*args: Any, **kwargs: Any) -> None:
-    """torch.autograd.backward, which runs what was compiled before."""
-    C.end_graph("a backward within the function")
-
-
-def as_tuple(given: Any) -> tuple:
-    """Tensors as torch.autograd.grad takes them: one, or some."""
-    return (given,) if isinstance(given, torch.Tensor) else tuple(given)
-
-
-def tangents_of(outputs: tuple, given: Any) -> list:
-    """What torch.autograd.grad begins with. Where it refuses what it is given, it is to say so itself."""
-    given = (None,) * len(outputs) if given is None else as_tuple(given)
-    if len(given) != len(outputs):
-        C.end_graph("a backward within the function")
-    tangents = []
-    for output, tangent in zip(outputs, given, strict=True):
-        if not isinstance(output, torch.Tensor) or not output.is_floating_point() or not output.requires_grad:
-            C.end_graph("a backward within the function")
-        if tangent is None:
-            if output.numel() != 1:
-                C.end_graph("a backward within the function")
-            tangent = torch.ones_like(output, memory_format=torch.preserve_format)
-        elif tangent.shape != output.shape or tangent.dtype != output.dtype or tangent.device != output.device:
-            C.end_graph("a backward within the function")
-        tangents.append(tangent)
-    return tangents
-
-
-def gradients_within(
-    outputs: Any,
-    inputs: Any,
-    grad_outputs: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    only_inputs: bool = True,
-    allow_unused: bool | None = None,
-    is_grads_batched: bool = False,
-    materialize_grads: bool = False,
-) -> Any:
-    """torch.autograd.grad, in the graph where it can be recorded."""
-    if not only_inputs or is_grads_batched or (materialize_grads and allow_unused is False):
-        C.end_graph("a backward within the function")
-    outputs, inputs = as_tuple(outputs), as_tuple(inputs)
-    for one in inputs:
-        if not isinstance(one, torch.Tensor):
-            C.end_graph("a backward within the function")
-    tangents = tangents_of(outputs, grad_outputs)
-    keeps = create_graph if retain_graph is None else retain_graph
-    found = C.inner_gradients(list(outputs), list(inputs), tangents, keeps, create_graph)
-    if found is None:
-        C.end_graph("a backward within the function")
-    results = []
-    for one, gradient in zip(inputs, found, strict=True):
-        if gradient is None and not (allow_unused or materialize_grads):
-            C.end_graph("a backward within the function")
-        if gradient is None and materialize_grads:
-            gradient = torch.zeros_like(one, requires_grad=create_graph)
-        results.append(gradient)
-    return tuple(results)
-
-
-def hooks_on(tensor: torch.Tensor, kind: int) -> Any:
-    """The dict of hooks on the gradient of a tensor; without a handler in Python, which would be asked first."""
-    if torch.overrides.has_torch_function_unary(tensor) or not tensor.requires_grad:
-        C.end_graph(NO_FORM)
-    mark = C.mark_gradient(tensor)
-    if mark is None:
-        C.end_graph(NO_FORM)
-    return C.hooks_of(tensor, kind, mark)
-
-
-def handle_of(hooks: Any, hook: Function) -> RemovableHandle:
-    handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook
-    return handle
-
-
-def register_hook(self: torch.Tensor, hook: Function) -> RemovableHandle:
-    """torch.Tensor.register_hook. The hook is set when the program has run, and sees the same gradients."""
-    return handle_of(hooks_on(self, 0), hook)
-
-
-def register_post_accumulate_grad_hook(self: torch.Tensor, hook: Function) -> RemovableHandle:
-    """Its like, for what accumulates gradients: a leaf that was there before."""
-    if not self.is_leaf:
-        C.end_graph(NO_FORM)
-    return handle_of(hooks_on(self, 1), hook)
-
-
-def retain_grad(self: torch.Tensor) -> None:
-    """torch.Tensor.retain_grad."""
-    hooks_on(self, 2)
-
-
 def use_deterministic_algorithms(mode: Any, *, warn_only: Any = False) -> None:
     """torch.use_deterministic_algorithms, which also tells a compiler of PyTorch's, and imports it for that."""
     torch._C._set_deterministic_algorithms(mode, warn_only=warn_only)
@@ -584,16 +488,12 @@ def install() -> None:
     C.set_stand_in(contextlib.ContextDecorator._recreate_cm, fresh_context)
     C.set_stand_in(_get_value, number_of_step)
     C.set_stand_in(_group_tensors_by_device_and_dtype, group_tensors)
-    C.set_stand_in(torch.autograd.backward, backward_within)
-    C.set_stand_in(torch.autograd.grad, gradients_within)
     C.set_stand_in(torch.use_deterministic_algorithms, use_deterministic_algorithms)
     C.set_stand_in(torch.set_default_device, set_default_device)
-    C.set_stand_in(torch.Tensor.register_hook, register_hook)
-    C.set_stand_in(torch.Tensor.register_post_accumulate_grad_hook, register_post_accumulate_grad_hook)
-    C.set_stand_in(torch.Tensor.retain_grad, retain_grad)
     C.set_stand_in(torch.nn.modules.batchnorm._BatchNorm.forward, batch_norm_forward)
     _checkpoints.install()
     _control_flow.install()
+    _gradients_within.install()
     _optimizer_steps.install()
     _tensors_of_data.install()
     if torch.backends.opt_einsum.is_available():
