@@ -17,6 +17,7 @@ import program_late_reads  # noqa: F401  its cases
 import program_layer_tables  # noqa: F401  its cases
 import program_layers  # noqa: F401  its cases
 import program_layers_changed  # noqa: F401  its cases
+import program_lookups  # noqa: F401  its cases
 import program_models  # noqa: F401  its cases
 import program_optimizer_tables  # noqa: F401  its cases
 import program_optimizers  # noqa: F401  its cases
