@@ -21,6 +21,7 @@
 #include "capture/rerun_gradients.h"
 #include "capture/sized_calls.h"
 #include "capture/sized_composites.h"
+#include "capture/sparse_gradients.h"
 #include "capture/tape.h"
 #include "capture/traceable.h"
 #include "capture/version_counters.h"
@@ -251,6 +252,7 @@ struct GateKernel {
       if (!record_number_call(op, stack)) redispatch_with_numbers(tracer->impl(), op, below, stack);
       return;
     }
+    if (!is_composite) refuse_sparse_gradient(tracer->impl(), op, given);
     StandIns stand_ins(tracer->impl(), is_composite ? StandIns::For::all : StandIns::For::differentiated);
     const bool takes_history = !is_composite && hands_on_history(op.schema(), given);
     // What a composite operator writes is the tensor itself.

@@ -11,7 +11,6 @@
 #include <mutex>
 #include <span>
 #include <string_view>
-#include <unordered_map>
 
 #include "capture/inner_gradients.h"
 #include "capture/number.h"
@@ -25,7 +24,6 @@
 #include "python/compile/scripts.h"
 #include "python/compile/stance.h"
 #include "python/compile/tensor_classes.h"
-#include "python/compile/value_reads.h"
 #include "python/errors.h"
 #include "python/guards/storage_access.h"
 #include "python/guards/torch_values.h"
@@ -372,25 +370,10 @@ bool TorchWorld::may_read_without_grad(PyObject* tensor, PyObject* name) const {
   const std::string text = text_of(name);
   if (!torch_names().is_of_history(text)) return false;
   if (!is_tracked(tensor, tracer_)) return true;
-  return text != "retains_grad" && !is_computed(tensor) && is_untouched_leaf(THPVariable_Unpack(tensor), tracer_);
-}
-
-std::optional<interpreter::Break> TorchWorld::why_not(PyObject* name) const {
-  using interpreter::Break;
-  static const std::unordered_map<std::string_view, Break> reasons = {{"tolist", Break::tolist},
-                                                                      {"numpy", Break::numpy},
-                                                                      {"__array__", Break::numpy},
-                                                                      {"data_ptr", Break::memory_address},
-                                                                      {"storage", Break::memory_address},
-                                                                      {"untyped_storage", Break::memory_address},
-                                                                      {"_typed_storage", Break::memory_address}};
-  const auto found = reasons.find(text_of(name));
-  return found == reasons.end() ? std::nullopt : std::optional(found->second);
-}
-
-std::optional<interpreter::Break> TorchWorld::why_raised() const {
-  if (tracer_.last_read().empty()) return std::nullopt;
-  return python::why_read(tracer_.last_read());
+  // What an operator has given a history to is none that begins one, with gradients of the run's own or without.
+  const at::Tensor& one = THPVariable_Unpack(tensor);
+  if (is_computed(tensor)) return text == "is_leaf" && !capture::is_transformed(one) && one.grad_fn();
+  return text != "retains_grad" && is_untouched_leaf(one, tracer_);
 }
 
 /// Whether a tensor of the run requires grad, is a view, and which one of its memory, dies with the run.

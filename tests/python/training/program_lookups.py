@@ -1,9 +1,72 @@
-"""Lookups that are told to be sparse, and steps of quantization that are learnt."""
+"""Lookups whose gradients are sparse, and steps of quantization that are learnt."""
 
 import torch
-from program_cases import grads_of, leaf
+import torch.nn.functional as F
+from program_cases import case, grads_of, leaf
 from program_functions import whole
 from torch import nn
+
+sparse_cases = []  # The lookup is all that runs natively.
+
+
+def sparse(program):
+    sparse_cases.append(program.__name__)
+    return case(program)
+
+
+def told(gradient):
+    """Its parts, as eager has them: neither sorted nor added up."""
+    assert gradient.is_sparse
+    return gradient._indices(), gradient._values(), tuple(gradient.shape), gradient.is_coalesced()
+
+
+@sparse
+def sparse_rows_in_a_model(compile):
+    table, head = nn.Embedding(9, 4, sparse=True, padding_idx=2), nn.Linear(4, 3)
+    optimizers = torch.optim.SparseAdam(table.parameters(), 0.1), torch.optim.Adam(head.parameters(), 0.1)
+    f = compile(lambda i: F.cross_entropy(head(torch.tanh(table(i) * 2).mean(1)), i[:, 0] % 3))
+    for n in (2, 3, 5, 5, 2):
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        loss = f(torch.randint(9, (n, 4)))
+        loss.backward()
+        yield loss, told(table.weight.grad), grads_of(head)
+        for optimizer in optimizers:
+            optimizer.step()
+
+
+@case
+def sparse_rows_of_what_is_computed(compile):
+    def step(w, i):
+        rows = F.embedding(i, w.sin(), sparse=True)
+        return (rows * rows.cos()).sum(), rows
+
+    f = compile(step)
+    w = leaf(7, 3)
+    for n in (2, 3, 4, 4):
+        w.grad = None
+        loss, rows = f(w, torch.randint(7, (n,)))
+        yield loss, rows, [g.to_dense() for g in torch.autograd.grad(rows.sum(), [w])]
+
+
+@case
+def sparse_bags(compile):
+    for mode in ("sum", "mean"):
+        bags = nn.EmbeddingBag(8, 3, mode=mode, sparse=True)
+        f = compile(lambda i, bags=bags: bags(i).square().sum())
+        for n in (2, 3, 4, 4):
+            bags.zero_grad()
+            f(torch.randint(8, (n, 2))).backward()
+            yield told(bags.weight.grad)
+
+
+@case
+def sparse_gathers(compile):
+    f = compile(lambda x, i: torch.gather(x, 1, i, sparse_grad=True).exp().sum())
+    for n in (2, 3, 4, 4):
+        x = leaf(n, 5)
+        f(x, torch.randint(5, (n, 2))).backward()
+        yield x.grad.to_dense(), x.grad.is_sparse
 
 
 @whole

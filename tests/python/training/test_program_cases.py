@@ -11,13 +11,14 @@ import program_func  # noqa: F401  its cases
 import program_function_effects  # noqa: F401  its cases
 import program_functions
 import program_graphs  # noqa: F401  its cases
+import program_histories  # noqa: F401  its cases
 import program_hooks  # noqa: F401  its cases
 import program_inner_checkpoints  # noqa: F401  its cases
 import program_late_reads  # noqa: F401  its cases
 import program_layer_tables  # noqa: F401  its cases
 import program_layers  # noqa: F401  its cases
 import program_layers_changed  # noqa: F401  its cases
-import program_lookups  # noqa: F401  its cases
+import program_lookups
 import program_models  # noqa: F401  its cases
 import program_optimizer_tables  # noqa: F401  its cases
 import program_optimizers  # noqa: F401  its cases
@@ -59,3 +60,9 @@ def test_as_eager(program, dynamic):
         for function in compiled:
             assert function.operators()["native"] == 0, function.operators()
             assert function.counts()["replayed"] > 0
+    if program.__name__ in program_lookups.sparse_cases:
+        for function in compiled:
+            assert function.counts()["native"] == 0, function.reasons()
+            assert function.counts()["replayed"] > 0
+            natively = function.operators()
+            assert 0 < natively["native"] < natively["compiled"], natively

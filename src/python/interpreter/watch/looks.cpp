@@ -13,6 +13,7 @@
 #include "python/interpreter/instructions.h"
 #include "python/interpreter/raising_branches.h"
 #include "python/interpreter/watch/absorb.h"
+#include "python/interpreter/watch/history_tests.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/rows.h"
 #include "python/interpreter/watch/watch.h"
@@ -180,6 +181,7 @@ bool free_variables(Watch& watch, Activation& a, int) {
 }
 
 bool attribute(Watch& watch, Activation& a, int arg) {
+  if (tests_history(watch, a, a.peek(1), a.name(arg))) return true;
   if (!watch.attributes.attribute(a.peek(1), a.name(arg))) return false;
   // What a property or a __getattr__ gives is for the code that reads the attribute.
   Activity& activity = watch.run.activity();
