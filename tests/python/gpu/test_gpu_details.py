@@ -210,9 +210,9 @@ def test_threads_of_autograd_are_no_others():
 
         compiled = braze.compile(fn, fullgraph=True)
         with torch.no_grad():
-            for _ in range(3):
+            for _ in range(5):
                 x = torch.randn(3, 8, device="cuda")
                 torch.testing.assert_close(compiled(x), fn(x))
-        assert compiled.counts() == {"captured": 1, "replayed": 2, "native": 0}
+        assert compiled.counts()["native"] == 0 and compiled.counts()["replayed"] > 0
     """
     fresh(textwrap.dedent(program))

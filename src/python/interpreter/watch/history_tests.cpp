@@ -14,7 +14,7 @@ namespace {
 
 bool jumps_if_none(int opcode) {
   switch (opcode) {
-#if PY_VERSION_HEX < 0x030C0000
+#ifdef POP_JUMP_FORWARD_IF_NONE
     case POP_JUMP_FORWARD_IF_NONE:
     case POP_JUMP_FORWARD_IF_NOT_NONE:
     case POP_JUMP_BACKWARD_IF_NONE:
