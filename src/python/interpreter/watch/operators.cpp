@@ -166,7 +166,8 @@ bool Operators::user_methods(PyObject* left, PyObject* right,
   const auto comes_after = [&](PyObject* operand) {
     return operand == right && operand != left && values_.tensors().is_tensor(operand) &&
            has_own_class(left, values_.tensors()) && !asked.front().second.starts_with("__r") &&
-           !is_comparison(asked.front().second) && learn_operator(left, asked.front().second) == Method::python;
+           !is_comparison(asked.front().second) && learn_operator(left, asked.front().second) == Method::python &&
+           watch_.classes.keep_special(left, {"__torch_function__"});  // Which the tensor asks for.
   };
   for (PyObject* operand : {left, right}) {
     const bool is_own = has_own_class(operand, values_.tensors());
