@@ -139,7 +139,9 @@ at::Tensor TrainingProgram::laid_out(const std::vector<at::Tensor>& tangents, si
   if (tangent.defined() && expected.matches(tangent)) return tangent;
   at::Tensor copy = expected.allocate();
   const at::NoGradGuard no_history;
-  return tangent.defined() ? copy.copy_(tangent) : copy.zero_();
+  if (!tangent.defined()) return copy.zero_();
+  // Of a lookup in a result that asks for sparse gradients: what the program makes of it is dense.
+  return copy.copy_(tangent.layout() == c10::kStrided ? tangent : tangent.to_dense());
 }
 
 void TrainingProgram::count_writes(const std::vector<at::Tensor>& gradients) const {

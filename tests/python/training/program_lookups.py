@@ -80,6 +80,17 @@ def sparse_rows_without_gradients(compile):
         yield grads_of(head), table.weight.grad
 
 
+@case
+def sparse_gradient_of_a_result(compile):
+    """Eager's gradient of the input is sparse where all that reaches it is; a program's holds the same numbers."""
+    f = compile(lambda x: x * 2 + x.sin())
+    for n in (5, 6, 7, 7):
+        x = leaf(n, 4)
+        y = f(x)
+        F.embedding(torch.tensor([1, 2, 1]), y, sparse=True).square().sum().backward()
+        yield x.grad.to_dense()
+
+
 def learnt(quantize, shape, **how):
     def program(compile):
         f = compile(lambda x, scale, zero: (quantize(x * 2, scale, zero, **how) * x.sin()).sum())
