@@ -43,7 +43,7 @@ def test_memory_does_not_grow(start, capsys):
     """CPython's own caches grow with classes that are made anew, in leaps; what grows every time is ours."""
     programs = PROGRAMS[start : start + 10]
     natively, smallest_object = 0, 16
-    for _ in range(4):
+    for _ in range(8):
         natively = max(natively, growth(lambda f: f(), programs, capsys))
         beyond = growth(C.interpret, programs, capsys) - natively
         if beyond < RUNS * smallest_object:
