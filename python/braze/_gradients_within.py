@@ -11,11 +11,12 @@ from braze._load import C
 Function = Callable[..., Any]
 
 NO_FORM = "a function of PyTorch's in a form that cannot be one graph"
+WITHIN = "a backward within the function"
 
 
 def backward_within(*args: Any, **kwargs: Any) -> None:
     """torch.autograd.backward, which runs what was compiled before."""
-    C.end_graph("a backward within the function")
+    C.end_graph(WITHIN)
 
 
 def as_tuple(given: Any) -> tuple:
@@ -27,17 +28,17 @@ def tangents_of(outputs: tuple, given: Any) -> list:
     """What torch.autograd.grad begins with. Where it refuses what it is given, it is to say so itself."""
     given = (None,) * len(outputs) if given is None else as_tuple(given)
     if len(given) != len(outputs):
-        C.end_graph("a backward within the function")
+        C.end_graph(WITHIN)
     tangents = []
     for output, tangent in zip(outputs, given, strict=True):
         if not isinstance(output, torch.Tensor) or not output.is_floating_point() or not output.requires_grad:
-            C.end_graph("a backward within the function")
+            C.end_graph(WITHIN)
         if tangent is None:
             if output.numel() != 1:
-                C.end_graph("a backward within the function")
+                C.end_graph(WITHIN)
             tangent = torch.ones_like(output, memory_format=torch.preserve_format)
         elif tangent.shape != output.shape or tangent.dtype != output.dtype or tangent.device != output.device:
-            C.end_graph("a backward within the function")
+            C.end_graph(WITHIN)
         tangents.append(tangent)
     return tangents
 
@@ -55,20 +56,20 @@ def gradients_within(
 ) -> Any:
     """torch.autograd.grad, in the graph where it can be recorded."""
     if not only_inputs or is_grads_batched or (materialize_grads and allow_unused is False):
-        C.end_graph("a backward within the function")
+        C.end_graph(WITHIN)
     outputs, inputs = as_tuple(outputs), as_tuple(inputs)
     for one in inputs:
         if not isinstance(one, torch.Tensor):
-            C.end_graph("a backward within the function")
+            C.end_graph(WITHIN)
     tangents = tangents_of(outputs, grad_outputs)
     keeps = create_graph if retain_graph is None else retain_graph
     found = C.inner_gradients(list(outputs), list(inputs), tangents, keeps, create_graph)
     if found is None:
-        C.end_graph("a backward within the function")
+        C.end_graph(WITHIN)
     results = []
     for one, gradient in zip(inputs, found, strict=True):
         if gradient is None and not (allow_unused or materialize_grads):
-            C.end_graph("a backward within the function")
+            C.end_graph(WITHIN)
         if gradient is None and materialize_grads:
             gradient = torch.zeros_like(one, requires_grad=create_graph)
         results.append(gradient)

@@ -20,11 +20,10 @@ from torch.optim.optimizer import _get_value
 from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
 
 from braze import _checkpoints, _control_flow, _gradients_within, _optimizer_steps, _tensors_of_data
+from braze._gradients_within import NO_FORM
 from braze._load import C
 
 Function = Callable[..., Any]
-
-NO_FORM = "a function of PyTorch's in a form that cannot be one graph"
 
 # Operators that F.interpolate calls, and how many dimensions they resize.
 RESIZING = {

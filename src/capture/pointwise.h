@@ -88,8 +88,7 @@ inline bool fits(const c10::Scalar& number, ScalarType dtype) {
 inline bool lies_as_empty_like(const Operand& x) {
   if (is_empty(x.sizes)) return true;
   // Rows lie as rows, whatever their sizes are: nothing is asked of those that vary.
-  const auto is_same = [](Dim a, Dim b) { return a.size() == b.size(); };
-  if (std::ranges::equal(x.strides, contiguous(x.sizes), is_same)) return false;
+  if (has_strides_of_rows(x.sizes, x.strides)) return false;
   if (std::ranges::none_of(x.sizes, [](Dim size) { return size == 1; })) return false;
   const Layout layout{x.sizes, x.strides};
   return is_dense(x.sizes, x.strides) && iterator_strides({&layout, 1}, x.sizes) != x.strides;

@@ -119,8 +119,7 @@ bool only_adds_to_rows(const Operand& x, const Sizes& pads) {
     if (pad.is_number()) return static_cast<int64_t>(pad) >= 0;
     return SymbolsScope::current()->env->prove(ir::at_least(pad.size(), 0)).value_or(false);
   };
-  const auto is_same = [](Dim a, Dim b) { return a.size() == b.size(); };
-  return std::ranges::all_of(pads, is_known) && std::ranges::equal(x.strides, contiguous(x.sizes), is_same);
+  return std::ranges::all_of(pads, is_known) && has_strides_of_rows(x.sizes, x.strides);
 }
 
 /// constant_pad_nd(self, pad, value): pairs of (low, high) from the last dimension on.

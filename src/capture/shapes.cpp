@@ -125,6 +125,11 @@ bool is_row_major(DimsRef sizes, DimsRef strides) {
   return true;
 }
 
+bool has_strides_of_rows(DimsRef sizes, DimsRef strides) {
+  const auto is_same = [](Dim a, Dim b) { return a.size() == b.size(); };
+  return std::ranges::equal(strides, contiguous(sizes), is_same);
+}
+
 Dim numel(DimsRef sizes) {
   Dim all = 1;
   for (const Dim size : sizes) all *= size;

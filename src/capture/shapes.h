@@ -38,6 +38,8 @@ Sizes iterator_strides(std::span<const Layout> operands, DimsRef sizes);
 Sizes contiguous(DimsRef sizes);
 /// As Tensor::is_contiguous(): strides of dimensions of size 1 mean nothing.
 bool is_row_major(DimsRef sizes, DimsRef strides);
+/// The strides are those of rows, as expressions: nothing is asked of sizes that vary.
+bool has_strides_of_rows(DimsRef sizes, DimsRef strides);
 Dim numel(DimsRef sizes);
 /// A size of 0 is there. The sizes that make a tensor empty are numbers, as a rule: 0 and 1 are no symbol's value.
 bool is_empty(DimsRef sizes);

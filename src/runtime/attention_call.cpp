@@ -10,16 +10,11 @@
 
 #include "runtime/attention_heads.h"
 #include "runtime/attention_mask.h"
-#include "runtime/matmul_choice.h"
 #include "runtime/panel_matmul.h"
-#include "support/switches.h"
-#include "target/target.h"
 
 namespace braze::runtime {
 
 namespace {
-
-constexpr int64_t least_queries = 12;  ///< For fewer, panels cost more than they save.
 
 /// One thread's work: keys and values of a head in panels, and a block of queries.
 template <typename T>
@@ -28,7 +23,6 @@ class Worker {
   Worker(const AttentionCall& call, const AttentionCall::Operands& operands, const at::Tensor& out,
          const at::Tensor* logsumexp)
       : call_(call), o_(operands), out_(out), logsumexp_(logsumexp) {
-    scale_ = static_cast<float>(call.scale.value_or(1.0 / std::sqrt(static_cast<double>(width_))));
     const int64_t panel = panels_.width, blocks = (keys_ + keys_at_once - 1) / keys_at_once;
     const int64_t keys = std::min(keys_, keys_at_once), queries = std::min(queries_, queries_at_once);
     key_size_ = width_ * panels_.count(keys) * panel;
@@ -50,7 +44,7 @@ class Worker {
     std::fill_n(greatest_, rows, -std::numeric_limits<float>::infinity());
     std::fill_n(sums_, rows, 0.0f);
     for (int64_t begin = 0, block = 0; begin < keys_; begin += keys_at_once, ++block) {
-      if (call_.is_causal && begin >= first + rows) break;
+      if (call_.form.is_causal && begin >= first + rows) break;
       const int64_t count = std::min(keys_at_once, keys_ - begin);
       const PanelMatmul scores{.a = query.data,
                                .panels = key_panels_.data() + block * key_size_,
@@ -60,7 +54,7 @@ class Worker {
                                .k = width_,
                                .a_stride = query.row_stride,
                                .out_stride = keys_at_once};
-      for (int64_t panel = 0; panel < panels_.count(count); ++panel) panels_.multiply(scores, panel, 0, rows);
+      panels_.multiply_all(scores);
       if (o_.mask) read_mask(*o_.mask, {batch, head, first, rows, begin, count}, mask_.data(), keys_at_once, 1);
       functions_.weigh({.scores = scores_.data(),
                         .mask = o_.mask ? mask_.data() : nullptr,
@@ -73,7 +67,7 @@ class Worker {
                         .stride = keys_at_once,
                         .mask_stride = keys_at_once,
                         .scale = scale_,
-                        .is_causal = call_.is_causal,
+                        .is_causal = call_.form.is_causal,
                         .visible = first + 1 - begin});
       const PanelMatmul weighed{.a = scores_.data(),
                                 .panels = value_panels_.data() + block * value_size_,
@@ -84,7 +78,7 @@ class Worker {
                                 .a_stride = keys_at_once,
                                 .out_stride = width_,
                                 .adds = true};
-      for (int64_t panel = 0; panel < panels_.count(width_); ++panel) panels_.multiply(weighed, panel, 0, rows);
+      panels_.multiply_all(weighed);
     }
     store(batch, head, first, rows);
   }
@@ -98,10 +92,10 @@ class Worker {
       const int64_t count = std::min(keys_at_once, keys_ - begin);
       auto rows = as_floats(key, begin, count, width_, converted_);
       const PanelMatmul keys{.b = rows.data, .n = count, .k = width_, .b_rows = 1, .b_columns = rows.row_stride};
-      panels_.pack(keys, 0, panels_.count(count), key_panels_.data() + block * key_size_);
+      panels_.pack_all(keys, key_panels_.data() + block * key_size_);
       rows = as_floats(value, begin, count, width_, converted_);
       const PanelMatmul values{.b = rows.data, .n = width_, .k = count, .b_rows = rows.row_stride, .b_columns = 1};
-      panels_.pack(values, 0, panels_.count(width_), value_panels_.data() + block * value_size_);
+      panels_.pack_all(values, value_panels_.data() + block * value_size_);
     }
   }
 
@@ -127,7 +121,7 @@ class Worker {
   const PanelFunctions& panels_ = panel_matmul();
   const AttentionFunctions& functions_ = attention_functions();
   const int64_t queries_ = o_.query.size(2), keys_ = o_.key.size(2), width_ = o_.query.size(3);
-  float scale_ = 1;
+  const float scale_ = call_.form.scale_of(width_);
   int64_t key_size_ = 0, value_size_ = 0;  ///< Numbers in the panels of a block of keys.
   int64_t batch_ = -1, head_ = -1;         ///< What lies in the panels.
   bool has_nan_ = false;
@@ -155,67 +149,39 @@ bool run_as(const AttentionCall& call, const AttentionCall::Operands& operands, 
 
 }  // namespace
 
-const AttentionFunctions& attention_functions() {
-  return Target::host().isa == Isa::avx512 ? attention_avx512 : attention_avx2;
-}
-
 std::optional<AttentionCall> AttentionCall::of(const capture::CallPayload& payload) {
-  const c10::OperatorName& name = payload.op.operator_name();
-  const auto& stack = payload.stack;
-  const std::string_view way = switches::text(switches::attention);
-  const auto number = [](const c10::IValue& value) -> std::optional<double> {
-    return value.isNone() ? std::nullopt : std::optional(value.toDouble());
-  };
   // (query, key, value, mask, dropout, is_causal, scale, enable_gqa)
-  const bool is_whole = name.name == "aten::scaled_dot_product_attention" && payload.results.size() == 1;
+  constexpr AttentionOperator whole{.name = "aten::scaled_dot_product_attention",
+                                    .results = 1,
+                                    .operands = 3,
+                                    .mask = 3,
+                                    .dropout = 4,
+                                    .is_causal = 5,
+                                    .scale = 6};
   // (query, key, value, dropout, is_causal, mask, scale)
-  const bool is_kernel = name.name == "aten::_scaled_dot_product_flash_attention_for_cpu" &&
-                         payload.results.size() == 2 && payload.results[0].returned == 0 &&
-                         payload.results[1].returned == 1;
-  if ((!is_whole && !is_kernel) || !payload.cloned.empty() || way == "aten") return std::nullopt;
-  const size_t dropout = is_whole ? 4 : 3, causal = is_whole ? 5 : 4, scale = 6;
-  if (!stack[dropout].isDouble() || stack[dropout].toDouble() != 0 || !stack[causal].isBool() ||
-      !(stack[scale].isNone() || stack[scale].isDouble()))
-    return std::nullopt;
-  const size_t given = payload.slots.size();
-  if (given != 3 && given != 4) return std::nullopt;
-  for (size_t k = 0; k < given; ++k) {
-    const size_t argument = k < 3 ? k : is_whole ? 3 : 5;
-    if (payload.slots[k].argument != argument || payload.slots[k].element >= 0) return std::nullopt;
-  }
-  return AttentionCall{.is_causal = stack[causal].toBool(),
-                       .shares_heads = is_whole && stack[7].toBool(),
-                       .scale = number(stack[scale]),
-                       .has_mask = given == 4,
-                       .is_forced = way == "panels"};
+  constexpr AttentionOperator kernel{.name = "aten::_scaled_dot_product_flash_attention_for_cpu",
+                                     .results = 2,
+                                     .operands = 3,
+                                     .mask = 5,
+                                     .dropout = 3,
+                                     .is_causal = 4,
+                                     .scale = 6};
+  if (const auto form = AttentionForm::of(payload, whole)) return AttentionCall{*form, payload.stack[7].toBool()};
+  if (const auto form = AttentionForm::of(payload, kernel)) return AttentionCall{*form};
+  return std::nullopt;
 }
 
 bool AttentionCall::serves(const Operands& o) const {
-  const at::Tensor &query = o.query, &key = o.key, &value = o.value;
-  const at::ScalarType type = query.scalar_type();
-  const auto fits = [&](const at::Tensor& one) {
-    return one.layout() == c10::kStrided && one.is_cpu() && one.dim() == 4 && one.scalar_type() == type &&
-           one.numel() > 0 && has_rows(one) && !one.is_conj() && !one.is_neg();
-  };
-  if ((type != at::kFloat && type != at::kBFloat16) || !fits(query) || !fits(key) || !fits(value)) return false;
-  const at::Context& context = at::globalContext();
-  if ((is_intel() && !is_forced) || context.deterministicAlgorithms() || !context.userEnabledFlashSDP())
-    return false;
-  const int64_t heads = query.size(1);
-  const bool heads_fit =
-      key.size(1) == value.size(1) && (shares_heads ? heads % key.size(1) == 0 : heads == key.size(1));
-  const bool sizes_fit = heads_fit && query.size(0) == key.size(0) && key.size(0) == value.size(0) &&
-                         key.size(2) == value.size(2) && query.size(3) == key.size(3) &&
-                         key.size(3) == value.size(3);
   constexpr int64_t widest = 512;
-  if (!sizes_fit || query.size(3) > widest || query.size(2) < least_queries) return false;
-  return !o.mask || (is_readable_mask(*o.mask) && !is_causal);
+  if (!at::globalContext().userEnabledFlashSDP() || !form.serves(o.query, o.key, o.value, o.mask, widest))
+    return false;
+  const int64_t heads = o.query.size(1), of_keys = o.key.size(1);
+  return shares_heads ? heads % of_keys == 0 : heads == of_keys;
 }
 
 bool AttentionCall::run(const Operands& o, const at::Tensor& out, const at::Tensor* logsumexp) const {
   if (!has_rows(out)) return false;
-  at::Tensor mask;
-  if (o.mask) mask = o.mask->expand({o.query.size(0), o.query.size(1), o.query.size(2), o.key.size(2)});
+  const at::Tensor mask = expanded_mask(o.mask, o.query, o.key);
   const Operands operands{o.query, o.key, o.value, o.mask ? &mask : nullptr};
   return o.query.scalar_type() == at::kFloat ? run_as<float>(*this, operands, out, logsumexp)
                                              : run_as<c10::BFloat16>(*this, operands, out, logsumexp);

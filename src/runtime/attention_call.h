@@ -8,7 +8,7 @@
 
 #include <optional>
 
-#include "capture/trace.h"
+#include "runtime/attention_form.h"
 
 namespace braze::runtime {
 
@@ -20,19 +20,16 @@ struct AttentionCall {
     const at::Tensor* mask = nullptr;       ///< Broadcast to [batch, heads, queries, keys].
   };
 
-  bool is_causal = false;
+  AttentionForm form;
   bool shares_heads = false;  ///< A head of keys for several of queries.
-  std::optional<double> scale;
-  bool has_mask = false;
-  bool is_forced = false;  ///< Also where ATen's is expected to be faster (BRAZE_ATTENTION=panels).
 
   /// nullopt if it is another operator, or draws.
   static std::optional<AttentionCall> of(const capture::CallPayload& payload);
   /// Faster than ATen here, and ATen would take its own kernel of the kind.
   bool serves(const Operands& operands) const;
   /// \param logsumexp  [batch, heads, queries] of f32, or null. Results share no memory with operands.
-  /// \returns false where scores are NaN, what ATen's kernel gives for these depends on its blocks: the results are
-  /// to be computed anew.
+  /// \returns false where the results are to be computed anew: one is NaN or infinite, and what ATen's kernel gives
+  /// there depends on its blocks; or `out` has no rows.
   bool run(const Operands& operands, const at::Tensor& out, const at::Tensor* logsumexp) const;
 };
 

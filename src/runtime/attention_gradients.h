@@ -8,7 +8,7 @@
 
 #include <optional>
 
-#include "capture/trace.h"
+#include "runtime/attention_form.h"
 
 namespace braze::runtime {
 
@@ -23,17 +23,15 @@ struct AttentionGradientsCall {
     const at::Tensor &query, &key, &value;
   };
 
-  bool is_causal = false;
-  std::optional<double> scale;
-  bool has_mask = false;
-  bool is_forced = false;  ///< Also where ATen's is expected to be faster (BRAZE_ATTENTION=panels).
+  AttentionForm form;
 
   /// nullopt if it is another operator, or there is dropout.
   static std::optional<AttentionGradientsCall> of(const capture::CallPayload& payload);
   /// Faster than ATen here.
   bool serves(const Operands& operands) const;
   /// Results share no memory with operands.
-  /// \returns false where a result is NaN or infinite: ATen's are what its own order of sums gives.
+  /// \returns false where the results are to be computed anew, as of the forward: one is NaN or infinite, or has no
+  /// rows.
   bool run(const Operands& operands, const Results& results) const;
 };
 

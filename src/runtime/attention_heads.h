@@ -63,14 +63,14 @@ Head<const float> as_floats(Head<const T> head, int64_t first, int64_t count, in
   }
 }
 
-/// \returns whether one is NaN.
+/// \returns whether one is NaN or infinite.
 template <typename T>
 bool store_row(const float* from, T* to, int64_t width) {
   if constexpr (std::is_same_v<T, float>)
     std::copy_n(from, width, to);
   else
     attention_functions().narrow(from, reinterpret_cast<uint16_t*>(to), width);
-  float sum = 0;  // NaN if one is, or infinite.
+  float sum = 0;
   for (int64_t i = 0; i < width; ++i) sum += from[i] * 0.0f;
   return std::isnan(sum);
 }

@@ -3,24 +3,16 @@
 #pragma once
 
 #include "runtime/attention_rows.h"
+#include "runtime/kernel_vectors.h"
 
 namespace braze::runtime {
 
 namespace {
 
-constexpr int lanes = BRAZE_LANES;
 constexpr float infinity = __builtin_inff();
-typedef float Vector __attribute__((vector_size(lanes * 4), aligned(4), may_alias));
 typedef int32_t Integers __attribute__((vector_size(lanes * 4), aligned(4), may_alias));
 typedef uint32_t Words __attribute__((vector_size(lanes * 4), aligned(4), may_alias));
 typedef uint16_t Halves __attribute__((vector_size(lanes * 2), aligned(2), may_alias));
-
-inline Vector load(const float* from) {
-  return *reinterpret_cast<const Vector*>(from);
-}
-inline void store(float* to, Vector value) {
-  *reinterpret_cast<Vector*>(to) = value;
-}
 
 /// e^x for x of at most 0, within two units in the last place; 0 below the least normal number. NaN stays NaN.
 inline Vector exponential(Vector x) {

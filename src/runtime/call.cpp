@@ -95,6 +95,15 @@ at::Tensor& out_tensor(const BoundCall& call, Frame& frame, size_t index = 0) {
   return out;
 }
 
+bool is_wanted(const BoundCall& call, size_t index) {
+  return index < call.results.size() && call.results[index].kind != ResultRef::Kind::unused;
+}
+
+/// Null: nobody wants the result.
+at::Tensor* wanted_tensor(const BoundCall& call, Frame& frame, size_t index) {
+  return is_wanted(call, index) ? &out_tensor(call, frame, index) : nullptr;
+}
+
 void call_matmul(const BoundCall& c, Frame& f) {
   at::Tensor& out = out_tensor(c, f);
   const size_t first = c.operands.size() - 2;  // after the bias, if any
@@ -161,22 +170,18 @@ void call_boxed(const BoundCall& c, Frame& f) {
 
 void call_sort(const BoundCall& c, Frame& f) {
   const at::Tensor& self = c.operands[0].resolve(f);
-  const auto wanted = [&](size_t k) {
-    return c.results[k].kind != ResultRef::Kind::unused ? &out_tensor(c, f, k) : nullptr;
-  };
   if (!c.sort->serves(self)) return call_boxed(c, f);
-  const at::Tensor *values = wanted(0), *indices = wanted(1);
+  const at::Tensor *values = wanted_tensor(c, f, 0), *indices = wanted_tensor(c, f, 1);
   if ((!values && !indices) || !c.sort->run(self, values, indices)) call_boxed(c, f);
 }
 
 void call_attention(const BoundCall& c, Frame& f) {
   const auto operand = [&](size_t k) -> const at::Tensor& { return c.operands[k].resolve(f); };
-  const bool has_logs = c.results.size() > 1 && c.results[1].kind != ResultRef::Kind::unused;
   const AttentionCall::Operands operands{operand(0), operand(1), operand(2),
-                                         c.attention->has_mask ? &operand(3) : nullptr};
-  if (c.results[0].kind == ResultRef::Kind::unused || !c.attention->serves(operands)) return call_boxed(c, f);
+                                         c.attention->form.has_mask ? &operand(3) : nullptr};
+  if (!is_wanted(c, 0) || !c.attention->serves(operands)) return call_boxed(c, f);
   const at::Tensor& out = out_tensor(c, f, 0);
-  if (!c.attention->run(operands, out, has_logs ? &out_tensor(c, f, 1) : nullptr)) call_boxed(c, f);
+  if (!c.attention->run(operands, out, wanted_tensor(c, f, 1))) call_boxed(c, f);
 }
 
 void call_attention_gradients(const BoundCall& c, Frame& f) {
@@ -187,9 +192,8 @@ void call_attention_gradients(const BoundCall& c, Frame& f) {
                                                   operand(3),
                                                   operand(4),
                                                   operand(5),
-                                                  c.attention_gradients->has_mask ? &operand(6) : nullptr};
-  const bool all = std::ranges::none_of(
-      c.results, [](const ResultRef& result) { return result.kind == ResultRef::Kind::unused; });
+                                                  c.attention_gradients->form.has_mask ? &operand(6) : nullptr};
+  const bool all = is_wanted(c, 0) && is_wanted(c, 1) && is_wanted(c, 2);
   if (!all || !c.attention_gradients->serves(operands)) return call_boxed(c, f);
   const at::Tensor &query = out_tensor(c, f, 0), &key = out_tensor(c, f, 1), &value = out_tensor(c, f, 2);
   if (!c.attention_gradients->run(operands, {query, key, value})) call_boxed(c, f);
@@ -216,9 +220,12 @@ void BoundCall::choose(const loops::CallStep& step, const std::vector<c10::IValu
   clones.resize(payload->cloned.size());
   for (size_t k = 0; k < payload->results.size(); ++k)
     if (payload->results[k].returned < 0) clones.at(payload->results[k].element) = results.at(k).planned;
-  if ((sort = SortCall::of(*payload))) function = call_sort;
-  if ((attention = AttentionCall::of(*payload))) function = call_attention;
-  if ((attention_gradients = AttentionGradientsCall::of(*payload))) function = call_attention_gradients;
+  if ((sort = SortCall::of(*payload)))
+    function = call_sort;
+  else if ((attention = AttentionCall::of(*payload)))
+    function = call_attention;
+  else if ((attention_gradients = AttentionGradientsCall::of(*payload)))
+    function = call_attention_gradients;
 }
 
 }  // namespace braze::runtime

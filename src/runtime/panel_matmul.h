@@ -34,6 +34,10 @@ struct PanelFunctions {
   void (*pack)(const PanelMatmul& product, int64_t begin, int64_t end, float* to);
 
   int64_t count(int64_t n) const { return (n + width - 1) / width; }
+  void multiply_all(const PanelMatmul& product) const {
+    for (int64_t panel = 0; panel < count(product.n); ++panel) multiply(product, panel, 0, product.m);
+  }
+  void pack_all(const PanelMatmul& product, float* to) const { pack(product, 0, count(product.n), to); }
 };
 extern const PanelFunctions panel_matmul_avx2, panel_matmul_avx512;
 

@@ -5,13 +5,13 @@
 // Multiplication", 2008, without a copy of `a`: its rows are read in order, a number at a time.
 #pragma once
 
+#include "runtime/kernel_vectors.h"
 #include "runtime/panel_matmul.h"
 
 namespace braze::runtime {
 
 namespace {
 
-constexpr int lanes = BRAZE_LANES;
 constexpr int tile_vectors = 2;
 constexpr int64_t width = tile_vectors * lanes;
 constexpr int tile_rows = lanes == 16 ? 12 : 6;  // 24 accumulators of 32 registers, or 12 of 16
@@ -21,14 +21,6 @@ constexpr int64_t chunk = 256;
 // Rows of k between what is read and what is asked for: 8 KB. 8 x 768 x 3072 in panels takes 390 us without, 263
 // with it (one core of a Zen 5).
 constexpr int ahead = 64;
-typedef float Vector __attribute__((vector_size(lanes * 4), aligned(4), may_alias));
-
-inline Vector load(const float* from) {
-  return *reinterpret_cast<const Vector*>(from);
-}
-inline void store(float* to, Vector value) {
-  *reinterpret_cast<Vector*>(to) = value;
-}
 
 #if BRAZE_LANES == 16
 #define LOW 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29

@@ -169,7 +169,8 @@ class RowSorter {
         if (const Item one = item(i); one < items_[kept - 1]) in_order ? put_into_place(one) : collect(one);
       }
     }
-    if (!in_order) drop();
+    if (in_order) return;
+    drop();
     std::sort(items_.begin(), items_.end());
   }
 

@@ -5,23 +5,18 @@
 // compiled here with AVX-512, could be the copy that the linker keeps for the whole library.
 #pragma once
 
+#include "runtime/kernel_vectors.h"
 #include "runtime/small_matmul.h"
 
 namespace braze::runtime {
 
 namespace {
 
-constexpr int lanes = BRAZE_LANES;
 constexpr int tile_rows = lanes == 16 ? 6 : 3;  // of `a`; 24 accumulators of 32 registers, or 12 of 16
 constexpr int tile_columns = 4;                 // rows of a transposed `b`, or vectors of a plain one
 // Long sums are made of shorter ones, whose rounding errors do not grow with k.
 constexpr int64_t chunk = 256;
-typedef float Vector __attribute__((vector_size(lanes * 4), aligned(4), may_alias));
 typedef float Vector4 __attribute__((vector_size(16), aligned(4), may_alias));
-
-inline Vector load(const float* from) {
-  return *reinterpret_cast<const Vector*>(from);
-}
 
 /// The sums of the lanes of a, b, c and d.
 inline Vector4 sums(Vector a, Vector b, Vector c, Vector d) {

@@ -149,7 +149,8 @@ void MemoryEmitter::prefetch_next_row(BufferId buffer, const Index& index, const
     return;
   const Affine::Term& row = index.terms.back();
   if (!row.factor.is_constant() || slots_[row.value].level >= current()) return;
-  constexpr int64_t line = 64, cached = 1 << 20, least = 4 * line, most = cached / 16;
+  constexpr int64_t cached = 1 << 20, most = cached / 16;
+  const int64_t line = target_.cache_line, least = 4 * line;
   const int64_t size = ir::byte_size(from.dtype), bytes = row.factor.constant * size;
   const bool is_cached = from.size.is_constant() && from.size.constant > 0 && from.size.constant * size < cached;
   const Extent& end = here.loop->end;
@@ -157,11 +158,8 @@ void MemoryEmitter::prefetch_next_row(BufferId buffer, const Index& index, const
   if (bytes < least || bytes > most || is_cached || is_short) return;
   Value* next =
       b_.CreateGEP(memory_type(context_, from.dtype), element(buffer, address, row.factor.constant), here.variable);
-  for (int64_t at = 0; at < lanes().width * lanes().parts * size; at += line) {
-    Value* pointer = b_.CreateConstGEP1_64(b_.getInt8Ty(), next, at);
-    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()},
-                       {pointer, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
-  }
+  for (int64_t at = 0; at < lanes().width * lanes().parts * size; at += line)
+    prefetch(b_, b_.CreateConstGEP1_64(b_.getInt8Ty(), next, at), CacheLevel::first);
 }
 
 /// One part under a predicate that all lanes share: read from elsewhere if it is false. Loads under a mask take

@@ -285,7 +285,6 @@ class TileEmitter::Transpose {
   /// row by row, a few with each square, into the second cache: in the first one, rows a power of two apart would
   /// share too few places.
   void prefetch(Value* square) {
-    constexpr int read = 0, second_level_cache = 2, data = 1;
     const int64_t line = e_.target_.cache_line / bytes_, lines = all_columns_ / line, share = side_ * wide_ / line;
     if (all_columns_ % line != 0 || share == 0 || (lines % share != 0 && share % lines != 0)) return;
     for (int64_t i = 0; i < share; ++i) {
@@ -299,9 +298,7 @@ class TileEmitter::Transpose {
         column = b_.CreateMul(b_.CreateURem(square, squares), b_.getInt64(share * line));
         column = b_.CreateAdd(column, b_.getInt64(i * line));
       }
-      Value* pointer = place(from_, row, row_step_, column, 1);
-      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()},
-                         {pointer, b_.getInt32(read), b_.getInt32(second_level_cache), b_.getInt32(data)});
+      codegen::prefetch(b_, place(from_, row, row_step_, column, 1), CacheLevel::second);
     }
   }
 

@@ -12,6 +12,13 @@ namespace braze::codegen {
 using llvm::BasicBlock;
 using llvm::Value;
 
+void prefetch(llvm::IRBuilder<>& builder, Value* pointer, CacheLevel into) {
+  constexpr int read = 0, data = 1;
+  builder.CreateIntrinsic(
+      llvm::Intrinsic::prefetch, {pointer->getType()},
+      {pointer, builder.getInt32(read), builder.getInt32(static_cast<uint32_t>(into)), builder.getInt32(data)});
+}
+
 ValueEmitter::ValueEmitter(const Kernel& kernel, const Target& target, llvm::Module& module)
     : kernel_(kernel), target_(target), module_(module), context_(module.getContext()), b_(context_) {
   // mul and add of separate ops may become one fma: closer to the exact result. Nothing else is relaxed.

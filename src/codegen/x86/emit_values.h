@@ -52,6 +52,10 @@ struct Slot {
   uint64_t spread_token = 0;
 };
 
+enum class CacheLevel : uint8_t { second = 2, first = 3 };  ///< As llvm.prefetch counts them.
+/// Asks for the line that `pointer` lies in, to be read.
+void prefetch(llvm::IRBuilder<>& builder, llvm::Value* pointer, CacheLevel into);
+
 /// A loop or branch that is being emitted. Level 0 is the function.
 struct Level {
   const Loop* loop = nullptr;             ///< Null: a branch or the function.

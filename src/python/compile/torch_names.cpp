@@ -4,7 +4,9 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <pybind11/pybind11.h>
 
+#include "python/guards/storage_access.h"
 #include "python/imported.h"
+#include "python/interpreter/watch/look_ups.h"
 
 namespace braze::python {
 
@@ -376,6 +378,15 @@ bool TorchNames::is_of_history(std::string_view attribute) const {
 const TorchNames& torch_names() {
   static const TorchNames names;  // Never changes: torch's own modules.
   return names;
+}
+
+std::string_view text_of_operator(PyObject* object) {
+  const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  const bool is_packet = type == torch_names().operator_type;
+  if (!is_packet && type != torch_names().overload_type) return "";
+  PyObject* dict = guards::instance_dict(object);
+  PyObject* text = dict ? PyDict_GetItemString(dict, is_packet ? "_qualified_op_name" : "_name") : nullptr;
+  return text && PyUnicode_Check(text) ? interpreter::text_of(text) : "";
 }
 
 }  // namespace braze::python

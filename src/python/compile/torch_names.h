@@ -51,4 +51,8 @@ class TorchNames {
 };
 const TorchNames& torch_names();
 
+/// What an operator of torch.ops says of itself: "aten::add", or of an overload "aten::add.Tensor". Empty: it is
+/// neither.
+std::string_view text_of_operator(PyObject* object);
+
 }  // namespace braze::python

@@ -313,11 +313,8 @@ bool TorchSizes::is_operator_object(PyObject* callable) const {
 
 std::string_view TorchSizes::operator_of_tensors(PyObject* operator_object) const {
   const bool is_packet = reinterpret_cast<PyObject*>(Py_TYPE(operator_object)) == torch_names().operator_type;
-  PyObject* dict = guards::instance_dict(operator_object);
-  PyObject* text = dict ? PyDict_GetItemString(dict, is_packet ? "_qualified_op_name" : "_name") : nullptr;
   constexpr std::string_view prefix = "aten::", suffix = ".Tensor";
-  const char* whole = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : nullptr;
-  std::string_view name = whole ? whole : "";
+  std::string_view name = text_of_operator(operator_object);
   if (!name.starts_with(prefix) || (!is_packet && !name.ends_with(suffix))) return "";
   name.remove_prefix(prefix.size());
   if (!is_packet) name.remove_suffix(suffix.size());

@@ -260,13 +260,8 @@ namespace {
 
 /// The name of an operator of torch.ops, or of an overload of one: "aten::add". Empty: it is neither.
 std::string operator_name(PyObject* object) {
-  const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-  const bool is_packet = type == torch_names().operator_type;
-  if (!is_packet && type != torch_names().overload_type) return "";
-  PyObject* dict = guards::instance_dict(object);
-  PyObject* text = dict ? PyDict_GetItemString(dict, is_packet ? "_qualified_op_name" : "_name") : nullptr;
-  const std::string name = text ? text_of(text) : "";
-  return name.substr(0, name.find('.'));
+  const std::string_view text = text_of_operator(object);
+  return std::string(text.substr(0, text.find('.')));
 }
 
 }  // namespace

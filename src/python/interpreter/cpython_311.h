@@ -46,6 +46,17 @@ constexpr UnaryOperation unary_of(int opcode, int) {
                                     : UnaryOperation::none;
 }
 
+/// Asks whether its operand is None.
+constexpr bool jumps_if_none(int opcode) {
+  switch (opcode) {
+    case POP_JUMP_FORWARD_IF_NONE:
+    case POP_JUMP_FORWARD_IF_NOT_NONE:
+    case POP_JUMP_BACKWARD_IF_NONE:
+    case POP_JUMP_BACKWARD_IF_NOT_NONE: return true;
+    default: return false;
+  }
+}
+
 /// Makes the tuple that `f(*a, b)` passes.
 constexpr bool makes_tuple_of_list(int opcode, int) {
   return opcode == LIST_TO_TUPLE;

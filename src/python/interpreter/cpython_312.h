@@ -53,6 +53,11 @@ constexpr UnaryOperation unary_of(int opcode, int arg) {
                                                                          : UnaryOperation::none;
 }
 
+/// Asks whether its operand is None.
+constexpr bool jumps_if_none(int opcode) {
+  return opcode == POP_JUMP_IF_NONE || opcode == POP_JUMP_IF_NOT_NONE;
+}
+
 /// Makes the tuple that `f(*a, b)` passes.
 constexpr bool makes_tuple_of_list(int opcode, int arg) {
   return opcode == CALL_INTRINSIC_1 && arg == INTRINSIC_LIST_TO_TUPLE;

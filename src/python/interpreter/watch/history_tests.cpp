@@ -4,6 +4,7 @@
 #include <opcode.h>
 
 #include "python/interpreter/activation.h"
+#include "python/interpreter/cpython.h"
 #include "python/interpreter/flow.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/watch.h"
@@ -11,22 +12,6 @@
 namespace braze::interpreter {
 
 namespace {
-
-bool jumps_if_none(int opcode) {
-  switch (opcode) {
-#ifdef POP_JUMP_FORWARD_IF_NONE
-    case POP_JUMP_FORWARD_IF_NONE:
-    case POP_JUMP_FORWARD_IF_NOT_NONE:
-    case POP_JUMP_BACKWARD_IF_NONE:
-    case POP_JUMP_BACKWARD_IF_NOT_NONE:
-#else
-    case POP_JUMP_IF_NONE:
-    case POP_JUMP_IF_NOT_NONE:
-#endif
-      return true;
-    default: return false;
-  }
-}
 
 /// What the running instruction leaves on the stack, for the object on top, is tested by what follows, and gone.
 bool is_only_tested(const Activation& a) {

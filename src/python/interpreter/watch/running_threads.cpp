@@ -41,11 +41,11 @@ bool is_named_by_autograd(uint64_t thread) {
 
 /// One of autograd's that waits for work: it keeps a Python state all its life, and has no frame. A backward that
 /// sets it to work is called by this thread, which the run sees, or by another one, which has frames of its own.
-bool is_idle_of_autograd(PyThreadState* thread) {
+bool is_idle_of_autograd(const PyThreadState* thread) {
   // The name is asked of the system once a thread: has_other_threads() is called for each value that a run makes.
   // Ids are given once in a process. Under the GIL.
   static std::vector<uint64_t> known;
-  if (Ref::steal(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(thread)))) return false;
+  if (thread->cframe->current_frame) return false;
   if (std::ranges::find(known, thread->id) != known.end()) return true;
   if (!is_named_by_autograd(thread->native_thread_id)) return false;
   known.push_back(thread->id);

@@ -39,15 +39,6 @@ bool passes_on(int opcode, int arg, int depth) {
   switch (opcode) {
     case RETURN_VALUE:
     case YIELD_VALUE:
-#ifdef POP_JUMP_FORWARD_IF_NONE
-    case POP_JUMP_FORWARD_IF_NONE:
-    case POP_JUMP_FORWARD_IF_NOT_NONE:
-    case POP_JUMP_BACKWARD_IF_NONE:
-    case POP_JUMP_BACKWARD_IF_NOT_NONE:
-#else
-    case POP_JUMP_IF_NONE:
-    case POP_JUMP_IF_NOT_NONE:
-#endif
     case BUILD_SLICE:
     case LIST_EXTEND:
     case UNPACK_SEQUENCE:
@@ -64,7 +55,7 @@ bool passes_on(int opcode, int arg, int depth) {
     case STORE_ATTR: return depth == 2;
     case BINARY_SUBSCR: return depth == 2;
     default:
-      return makes_tuple_of_list(opcode, arg) || moves_operand(opcode, arg, depth) ||
+      return jumps_if_none(opcode) || makes_tuple_of_list(opcode, arg) || moves_operand(opcode, arg, depth) ||
              leaves_shut(opcode, arg, depth);
   }
 }
