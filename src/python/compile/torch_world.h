@@ -11,6 +11,7 @@
 #include "capture/recorder.h"
 #include "capture/trace.h"
 #include "python/compile/compiled_function.h"
+#include "python/compile/overloads.h"
 #include "python/compile/picked_rows.h"
 #include "python/compile/promises.h"
 #include "python/compile/stand_ins.h"
@@ -78,6 +79,10 @@ class TorchWorld final : public LibraryWorld {
   }
   void compiling_flag_was_read() override { capture::note_compiling_flag_was_read(); }
   bool is_operator(PyObject* object) const override;
+  guards::Ref overload_for(PyObject* packet, PyObject* const* arguments, Py_ssize_t count,
+                           PyObject* names) const override {
+    return python::overload_for(packet, arguments, count, names);
+  }
   PythonGradient python_gradient_of(PyObject* object) const override;
   bool may_read_without_grad(PyObject* tensor, PyObject* name) const override;
   std::optional<interpreter::Break> why_not(PyObject* name) const override;

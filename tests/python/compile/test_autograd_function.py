@@ -4,6 +4,7 @@ import pytest
 import torch
 from compiling import check, compiled, same
 
+import braze
 from braze._load import C
 
 pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
@@ -129,6 +130,26 @@ def test_operators_of_torch_ops():
         return torch.ops.aten.add(x, 1), torch.ops.aten.mul.Tensor(x, x), torch.ops.aten.relu.default(x)
 
     check(f, (X,))
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_packets_with_several_overloads(dynamic):
+    """Those that do not fit are tried as well, and tell in their errors what they were given."""
+    aten = torch.ops.aten
+    index, source = torch.tensor([[0, 1], [1, 0]]), torch.ones(2, 3)
+
+    def f(x):
+        y = x + 1
+        scattered = aten.scatter(y, -1, index=index, src=source * y), aten.scatter(y, 1, index, 2.5)
+        filled = aten.index_fill(y, 0, index[0], y.sum()), aten.masked_fill(y, y > 1, value=y.mean())
+        return *scattered, *filled, aten.clamp(y, min=y.mean()), aten.pow(2, y), aten.sum(y), aten.sum(y, [1], True)
+
+    fast = braze.compile(f, dynamic=dynamic)
+    x = torch.arange(6.0).reshape(2, 3) / 4
+    for value in (x, x + 1, x.flip(0)):
+        for one, other in zip(fast(value), f(value), strict=True):
+            same(one, other)
+    assert fast.counts() == {"captured": 1, "replayed": 2, "native": 0}
 
 
 def test_a_custom_operator():

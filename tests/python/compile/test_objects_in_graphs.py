@@ -345,3 +345,48 @@ def test_a_function_that_counts_its_calls():
         torch.testing.assert_close(compiled(x), plain(x))
         assert (ours.count, ours.rate) == (plain.count, plain.rate)
     assert compiled.counts()["native"] == 0 and compiled.counts()["replayed"] >= 5
+
+
+def test_an_object_whose_class_is_compiled():
+    """What is written in the class as compiled is called through objects of it: with arguments by name, unpacked,
+    of a class in a class, and under fullgraph."""
+
+    @braze.compile
+    class Scaled:
+        def __init__(self, factor):
+            self.factor = factor
+
+        def __call__(self, x, *, shift=0.0):
+            return x * self.factor + shift
+
+    class Doubled(Scaled):
+        pass
+
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 3)
+
+        @braze.compile
+        def __call__(self, x):
+            return self.linear(x).relu()
+
+    scaled, doubled, layer = Scaled(3.0), Doubled(2.0), Layer()
+
+    def f(x, *rest, **named):
+        return scaled(x, *rest) + doubled(x, **named) - layer(*(x, *rest))
+
+    fast = braze.compile(f, fullgraph=True)
+    x = torch.randn(2, 3)
+    with torch.no_grad():
+        for shift in (0.5, 0.5, 0.5):
+            torch.testing.assert_close(fast(x, shift=shift), f(x, shift=shift))
+        assert fast.counts() == {"captured": 1, "replayed": 2, "native": 0}
+        doubled.factor = 5.0
+        torch.testing.assert_close(fast(x, shift=0.5), f(x, shift=0.5))
+        was = Scaled.__call__
+        Scaled.__call__ = lambda self, x, shift=0.0: x - self.factor
+        try:
+            torch.testing.assert_close(fast(x, shift=0.5), f(x, shift=0.5))
+        finally:
+            Scaled.__call__ = was

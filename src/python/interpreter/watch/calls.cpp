@@ -147,6 +147,9 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
     return watch_.partials.call_partial(callable, arguments, count);
   const bool is_script = tensors.is_plain_script(callable);
   if (is_script || tensors.is_operator(callable)) {
+    if (!is_script && run_.callee && *run_.callee == callable)
+      if (const Ref overload = tensors.overload_for(callable, arguments, count, run_.keyword_names))
+        return watch_.stand_ins.put_stand_in(callable, overload.get()) && call(overload.get(), arguments, count);
     const TensorWorld::PythonGradient gradient = tensors.python_gradient_of(callable);
     if (gradient.is_there && wants_history_within(tensors, arguments, count)) {
       if (!gradient.form) return abandon(Break::operator_with_python_gradient);
@@ -157,6 +160,13 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
   }
   if (PyObject* origin = watch_.generic_types.builtin_origin(callable))
     return watch_.instances.call_class(origin, arguments, count);
+  if (PyObject* call_of_class = class_entry(reinterpret_cast<PyObject*>(Py_TYPE(callable)), "__call__"))
+    if (PyObject* function = tensors.compiled_from(call_of_class);
+        function && run_.callee && *run_.callee == callable) {
+      if (!watch_.classes.keep_special(callable, {"__call__"})) return false;
+      values_.learn(function, values_.sources().object(function, "compiled"));
+      return watch_.stand_ins.call_bound(function, callable, arguments, count);
+    }
   if (abandoned()) return false;
   if (Partials::is_getter(callable)) return watch_.partials.call_getter(callable, arguments, count);
   if (watch_.classes.special_function(callable, "__call__")) {

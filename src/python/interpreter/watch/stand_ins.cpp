@@ -27,7 +27,11 @@ bool StandIns::call_with_callable(PyObject* subject, PyObject* stand_in, PyObjec
   if (!callee || (callee != subject && !is_bound)) return abandon("a call that is not understood", subject);
   if (!values_.pin(subject)) return abandon("a function of unknown origin", subject);
   values_.learn(stand_in, values_.sources().object(stand_in, "braze's form of a function"));
-  const Ref method = Ref::steal(PyMethod_New(stand_in, subject));
+  return call_bound(stand_in, subject, arguments, count);
+}
+
+bool StandIns::call_bound(PyObject* function, PyObject* subject, PyObject* const* arguments, Py_ssize_t count) {
+  const Ref method = Ref::steal(PyMethod_New(function, subject));
   if (!method) return abandon("no memory");
   values_.make(method.get());
   Py_SETREF(*run_.callee, Py_NewRef(method.get()));

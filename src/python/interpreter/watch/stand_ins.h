@@ -15,6 +15,8 @@ class StandIns final : Domain {
   bool call_stand_in(PyObject* function, PyObject* stand_in);
   /// Likewise of a callable that becomes the first argument of the other function.
   bool call_with_callable(PyObject* subject, PyObject* stand_in, PyObject* const* arguments, Py_ssize_t count);
+  /// A function that is known, bound to the object that is about to be called.
+  bool call_bound(PyObject* function, PyObject* subject, PyObject* const* arguments, Py_ssize_t count);
   /// A class in the place of another one, or a Python function in that of one written in C, which is about to be
   /// called.
   bool put_stand_in(PyObject* callable, PyObject* stand_in);
