@@ -8,6 +8,7 @@
 #include "capture/tracer_tensor.h"
 #include "python/compile/torch_names.h"
 #include "python/guards/storage_access.h"
+#include "python/imported.h"
 #include "python/interpreter/evaluate.h"
 
 namespace braze::python {
@@ -37,11 +38,8 @@ bool has_overloads(PyObject* packet) {
   return names && PyList_CheckExact(names) && PyList_GET_SIZE(names) > 1;
 }
 
-}  // namespace
-
+/// The overload that a packet picks for placeholders of these arguments.
 guards::Ref overload_for(PyObject* packet, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  if (reinterpret_cast<PyObject*>(Py_TYPE(packet)) != torch_names().operator_type || !has_overloads(packet))
-    return {};
   const capture::RunForReal outside_of_the_trace;
   const interpreter::Pause unwatched;
   try {
@@ -56,15 +54,29 @@ guards::Ref overload_for(PyObject* packet, PyObject* const* arguments, Py_ssize_
       else
         named[PyTuple_GET_ITEM(names, i - unnamed)] = placeholder;
     }
-    const py::object name = py::module_::import("torch._C").attr("_jit_resolve_packet")(*py::tuple(given), **named);
+    const py::object name = imported("torch._C").attr("_jit_resolve_packet")(*py::tuple(given), **named);
     const std::string text = py::cast<std::string>(name);
-    guards::Ref overload =
-        guards::Ref::steal(PyObject_GetAttrString(packet, text.empty() ? "default" : text.c_str()));
-    if (!overload) PyErr_Clear();
-    return overload;
+    return guards::Ref::steal(
+        py::object(py::handle(packet).attr(text.empty() ? "default" : text.c_str())).release().ptr());
   } catch (py::error_already_set&) {
-    return {};
+    return {};  // None fits, or the packet's own call says more.
   }
+}
+
+}  // namespace
+
+guards::Ref called_instead(PyObject* object, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+  constexpr std::string_view aten = "aten::";
+  const std::string_view qualified = text_of_operator(object);
+  if (qualified.starts_with(aten)) {
+    const std::string_view overload = qualified.substr(aten.size());
+    const std::string name(overload.substr(0, overload.find('.')));
+    if (torch_names().moves_view(name))
+      return guards::Ref::steal(
+          py::object(py::handle(torch_names().tensor_type).attr(name.c_str())).release().ptr());
+  }
+  const bool is_packet = reinterpret_cast<PyObject*>(Py_TYPE(object)) == torch_names().operator_type;
+  return is_packet && has_overloads(object) ? overload_for(object, arguments, count, names) : guards::Ref();
 }
 
 }  // namespace braze::python

@@ -7,10 +7,13 @@
 
 namespace braze::python {
 
-/// The overload that a packet (torch.ops.aten.scatter) picks for these arguments, those by name last: an attribute
-/// of the packet. Null without an error: there is but one, or none fits, about which the packet's own call says
-/// more. A packet that is called tries one overload after the other and makes texts of the arguments that do not
-/// fit, which would read the data of tensors that a run has not computed yet.
-guards::Ref overload_for(PyObject* packet, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
+/// What is called in the place of an operator of torch.ops for these arguments, those by name last. Null without an
+/// error: the operator itself.
+///
+/// Of a packet (torch.ops.aten.scatter) it is the overload that it picks. A packet that is called tries one
+/// overload after the other and makes texts of the arguments that do not fit, which would read the data of tensors
+/// that a run has not computed yet. Of what changes only how a tensor looks at its memory
+/// (torch.ops.aten.unsqueeze_) it is the method of tensors.
+guards::Ref called_instead(PyObject* object, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 
 }  // namespace braze::python

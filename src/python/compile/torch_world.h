@@ -79,9 +79,9 @@ class TorchWorld final : public LibraryWorld {
   }
   void compiling_flag_was_read() override { capture::note_compiling_flag_was_read(); }
   bool is_operator(PyObject* object) const override;
-  guards::Ref overload_for(PyObject* packet, PyObject* const* arguments, Py_ssize_t count,
-                           PyObject* names) const override {
-    return python::overload_for(packet, arguments, count, names);
+  guards::Ref called_instead(PyObject* object, PyObject* const* arguments, Py_ssize_t count,
+                             PyObject* names) const override {
+    return python::called_instead(object, arguments, count, names);
   }
   PythonGradient python_gradient_of(PyObject* object) const override;
   bool may_read_without_grad(PyObject* tensor, PyObject* name) const override;

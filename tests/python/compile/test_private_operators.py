@@ -8,9 +8,16 @@ from braze._load import C
 
 pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
 
-nn = torch._C._nn
+nn, aten = torch._C._nn, torch.ops.aten
 ROWS, COLUMN = [torch.tensor([1, 2])], torch.arange(8)[:, None]
-KERNEL = torch.ones(1, 1, 3, 3)
+KERNEL, ZEROS = torch.ones(1, 1, 3, 3), torch.zeros(2, dtype=torch.long)
+
+
+def attention_both_ways(x):
+    result, logsumexp = aten._scaled_dot_product_flash_attention_for_cpu(x, x, x)
+    return aten._scaled_dot_product_flash_attention_for_cpu_backward(x, x, x, x, result, logsumexp, 0.0, False)
+
+
 CALLS = {
     "_add_relu": lambda x: torch._add_relu(x, x),
     "_add_relu_": lambda x: torch._add_relu_(x.clone(), x),
@@ -44,12 +51,37 @@ CALLS = {
         x.bfloat16(), (4 * x).to(torch.int8), torch.ones(8, dtype=torch.bfloat16)
     ),
     "_weight_norm_interface": lambda x: torch._weight_norm_interface(x, x[:, :1].clone(), 0),
+    "_adaptive_avg_pool2d_backward": lambda x: aten._adaptive_avg_pool2d_backward(x[None, :4, :4], x[None]),
+    "_batch_norm_with_update": lambda x: aten._batch_norm_with_update(
+        x.T[None], x[0], x[0], x[0].clone(), x[0].abs(), 0.1, 1e-5
+    )[:3],
+    "_cdist_backward": lambda x: aten._cdist_backward(torch.ones(8, 8), x, x + 1, 2.0, torch.cdist(x, x + 1)),
+    "_cholesky_solve_helper": lambda x: aten._cholesky_solve_helper(x, x[:, :8].tril() + 4 * torch.eye(8), False),
+    "_embedding_bag_dense_backward": lambda x: aten._embedding_bag_dense_backward(
+        x[:1], torch.tensor([1, 4]), ZEROS, torch.tensor([2]), ZEROS[:1], 10, False, 0, None
+    ),
+    "_linalg_eigvals": lambda x: aten._linalg_eigvals(x[:, :8]).abs().sum(),
+    "_masked_softmax_backward": lambda x: aten._masked_softmax_backward(x, x.softmax(1), x > 0, 1),
+    "_pdist_backward": lambda x: aten._pdist_backward(torch.ones(28), x, 2.0, aten._pdist_forward(x, 2.0)),
+    "_prelu_kernel_backward": lambda x: aten._prelu_kernel_backward(x, x, x + 1),
+    "_reshape_copy": lambda x: aten._reshape_copy(x, [x.numel()]),
+    "_scaled_dot_product_flash_attention_for_cpu_backward": lambda x: attention_both_ways(x[None, None]),
+    "_upsample_nearest_exact1d_backward": lambda x: aten._upsample_nearest_exact1d_backward(
+        x[None], [16], [1, 8, 8], None
+    ),
+    "_weight_norm": lambda x: aten._weight_norm(x, x[:, :1].clone(), 0),
+    "unsqueeze_": lambda x: aten.unsqueeze_(x + 1, 0) * 2,
+    "squeeze_.dim": lambda x: aten.squeeze_.dim(x[None] + 1, 0) * 2,
+    "t_": lambda x: aten.t_(x + 1) @ x,
+    "transpose_": lambda x: aten.transpose_(x + 1, dim0=0, dim1=1),
 }
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("name", CALLS)
-def test_as_eager(name):
-    compiled = braze.compile(CALLS[name], fullgraph=True)
+def test_as_eager(name, dynamic):
+    """Where sizes vary, kernels that do not look whether sizes go together are never asked about others."""
+    compiled = braze.compile(CALLS[name], fullgraph=True, dynamic=dynamic)
     for seed in range(3):
         x = torch.randn(8, 16, generator=torch.Generator().manual_seed(seed))
         torch.testing.assert_close(compiled(x), CALLS[name](x))

@@ -145,11 +145,11 @@ bool Calls::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t coun
     return watch_.library.call_weak_reference(callable);
   if (std::string_view(Py_TYPE(callable)->tp_name) == "functools.partial" && is_exact_builtin(Py_TYPE(callable)))
     return watch_.partials.call_partial(callable, arguments, count);
+  if (run_.callee && *run_.callee == callable)
+    if (const Ref other = tensors.called_instead(callable, arguments, count, run_.keyword_names))
+      return watch_.stand_ins.put_stand_in(callable, other.get()) && call(other.get(), arguments, count);
   const bool is_script = tensors.is_plain_script(callable);
   if (is_script || tensors.is_operator(callable)) {
-    if (!is_script && run_.callee && *run_.callee == callable)
-      if (const Ref overload = tensors.overload_for(callable, arguments, count, run_.keyword_names))
-        return watch_.stand_ins.put_stand_in(callable, overload.get()) && call(overload.get(), arguments, count);
     const TensorWorld::PythonGradient gradient = tensors.python_gradient_of(callable);
     if (gradient.is_there && wants_history_within(tensors, arguments, count)) {
       if (!gradient.form) return abandon(Break::operator_with_python_gradient);

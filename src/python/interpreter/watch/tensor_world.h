@@ -149,9 +149,10 @@ class TensorWorld {
   /// An operator of torch.ops, or an overload of one, that computes on its arguments alone. Python functions that
   /// are part of it may run.
   virtual bool is_operator(PyObject* object) const = 0;
-  /// The overload of an operator that a call means, if there are several; the arguments by name are the last ones.
-  virtual Ref overload_for(PyObject* /*packet*/, PyObject* const* /*arguments*/, Py_ssize_t /*count*/,
-                           PyObject* /*names*/) const {
+  /// What is called in the place of an operator of torch.ops, such as the overload that the call means; the
+  /// arguments by name are the last ones. Null: nothing.
+  virtual Ref called_instead(PyObject* /*object*/, PyObject* const* /*arguments*/, Py_ssize_t /*count*/,
+                             PyObject* /*names*/) const {
     return {};
   }
   /// A gradient that Python code computes: of an operator, or of a torch.autograd.Function, given its class. Or one
