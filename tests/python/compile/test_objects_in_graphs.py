@@ -268,9 +268,10 @@ DISTRIBUTIONS = {
 
 
 @pytest.fixture
-def validated():
-    """Once torch._dynamo is imported, PyTorch has switched validation off for the process."""
-    distributions.Distribution.set_default_validate_args(True)
+def validated(monkeypatch):
+    """The first call of torch.compile in a process, perhaps another test's, switches validation off for all that
+    follows."""
+    monkeypatch.setattr(distributions.Distribution, "_validate_args", True)
 
 
 @pytest.mark.usefixtures("validated")
