@@ -24,6 +24,12 @@ def _decayed(grad: torch.Tensor, param: torch.Tensor, maximize: bool, weight_dec
     return grad.add(param, alpha=weight_decay) if weight_decay != 0 else grad
 
 
+def _chosen(condition: torch.Tensor, one: Any, other: Any) -> Any:
+    """`one if condition else other`, of Python's floats. torch.where takes two of those for the default dtype's."""
+    nothing = torch.zeros_like(condition, dtype=torch.float64)
+    return C.to_number(torch.where(condition, nothing + one, nothing + other))
+
+
 def adamax_steps(
     params: Tensors, grads: Tensors, exp_avgs: Tensors, exp_infs: Tensors, steps: Tensors, **how: Any
 ) -> None:
@@ -60,8 +66,8 @@ def radam_steps(
         correction1, correction2 = 1 - beta1**step, 1 - beta2**step
         length = longest - 2 * step * (beta2**step) / correction2
         square = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
-        rectified = torch.where(length > 5, (correction2 * square) ** 0.5, 0.0) * (lr / correction1)
-        plain = torch.where(length > 5, 0.0, 1.0) * (lr / correction1)
+        rectified = _chosen(length > 5, (correction2 * square) ** 0.5, 0.0) * (lr / correction1)
+        plain = _chosen(length > 5, 0.0, 1.0) * (lr / correction1)
         param.sub_(exp_avg * (rectified / (exp_avg_sq.sqrt() + how["eps"]) + plain))
 
 
@@ -103,7 +109,8 @@ def _asgd_each(
             param.mul_(1 - decay * rate).sub_(grad * rate)
         average.copy_(torch.where(mu == 1, param, average + (param - average) * mu))
         step = C.to_number(count)
-        eta.copy_(lr / ((1 + decay * lr * step) ** how["alpha"]))
+        # The one for many tensors computes the rate with the tensor that counts.
+        eta.copy_(lr / ((1 + decay * lr * (count if at_once else step)) ** how["alpha"]))
         mu.copy_(1 / torch.clamp(step - how["t0"], min=1))
 
 
@@ -138,7 +145,7 @@ def adafactor_steps(
         step = C.to_number(count)
         weight, root = step ** how["beta2_decay"], 1 / step**0.5
         size = C.to_number(param.norm(2)) / param.numel() ** 0.5
-        rate = torch.where(size > how["eps2"], size, how["eps2"]) * torch.where(root < lr, root, lr)
+        rate = _chosen(size > how["eps2"], size, how["eps2"]) * _chosen(root < lr, root, lr)
         if weight_decay != 0:
             param.mul_(1 - lr * weight_decay)
         if grad.dim() > 1:
@@ -152,7 +159,7 @@ def adafactor_steps(
             estimate = variance
         update = estimate.clamp(min=eps1 * eps1).rsqrt() * grad
         length = C.to_number(update.norm(2)) / (update.numel() ** 0.5 * how["d"])
-        param.sub_(update * (rate / torch.where(length > 1, length, 1.0)))
+        param.sub_(update * (rate / _chosen(length > 1, length, 1.0)))
 
 
 def change_rates(self: Any, *args: Any, **kwargs: Any) -> None:

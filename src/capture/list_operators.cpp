@@ -15,6 +15,12 @@ namespace {
 using torch::jit::Stack;
 using Tensors = std::vector<at::Tensor>;
 
+at::Tensor plain_number(double value) {
+  at::Tensor number = c10::scalar_to_tensor(value);
+  number.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return number;
+}
+
 /// The arguments of a call in the order of the schema, taken off the stack.
 class Arguments {
  public:
@@ -33,9 +39,7 @@ class Arguments {
   at::Tensor number() {
     const c10::IValue& value = next();
     if (value.isTensor()) return to_number(value.toTensor());
-    at::Tensor number = c10::scalar_to_tensor(value.toDouble());
-    number.unsafeGetTensorImpl()->set_wrapped_number(true);
-    return number;
+    return plain_number(value.toDouble());
   }
 
  private:
@@ -97,6 +101,12 @@ at::Tensor after_steps(double beta, const at::Tensor& step) {
   return beta > 0 ? (step * std::log(beta)).exp() : step.eq(0).to(step.scalar_type());
 }
 
+/// 1 - rate * decay. Of two plain numbers ATen makes one of the default dtype, which knows fewer digits.
+at::Tensor left_by_decay(const at::Tensor& rate, double decay) {
+  if (is_number(rate) || !rate.is_cpu()) return 1 - rate * decay;
+  return plain_number(1 - *rate.const_data_ptr<double>() * decay);
+}
+
 template <bool decouples_decay>
 void adam(const c10::OperatorHandle& op, Stack* stack) {
   Arguments arguments(op, stack);
@@ -114,7 +124,7 @@ void adam(const c10::OperatorHandle& op, Stack* stack) {
     at::Tensor parameter = parameters[k], gradient = scaled.gradient(gradients.at(k), maximize);
     if (decay != 0) {
       if (decouples_decay)
-        parameter = parameter * (1 - rate * decay);
+        parameter = parameter * left_by_decay(rate, decay);
       else
         gradient = gradient + parameter * decay;
     }

@@ -64,6 +64,38 @@ def test_steps_are_eagers(name):
     assert counts["native"] <= 1 and counts["captured"] <= 3 and counts["replayed"] >= 46, (counts, step.reasons())
 
 
+IN_DOUBLES = OPTIMIZERS | {
+    "fused adamw": lambda p: torch.optim.AdamW(p, 1e-2, fused=True),
+    "fused adagrad": lambda p: torch.optim.Adagrad(p, 1e-2, lr_decay=0.01, fused=True),
+    "adamax": lambda p: torch.optim.Adamax(p, 1e-2),
+    "asgd": lambda p: torch.optim.ASGD(p, 1e-2, t0=3, foreach=False),
+    "asgd foreach": lambda p: torch.optim.ASGD(p, 1e-2, lambd=0.1, t0=3, foreach=True),
+    "nadam": lambda p: torch.optim.NAdam(p, 1e-2, weight_decay=0.1, decoupled_weight_decay=True),
+    "radam": lambda p: torch.optim.RAdam(p, 1e-2),
+    "radam decoupled": lambda p: torch.optim.RAdam(p, 1e-2, weight_decay=0.1, decoupled_weight_decay=True),
+    "rprop": lambda p: torch.optim.Rprop(p, 1e-2),
+}
+
+
+@pytest.mark.parametrize("name", IN_DOUBLES)
+def test_numbers_are_doubles(name):
+    """What eager computes of rates and counts it computes in Python: none of it may have been a float."""
+
+    def steps(compile_step):
+        weights = [torch.linspace(-1, 1, 24, dtype=torch.float64).reshape(6, 4), torch.ones(5, dtype=torch.float64)]
+        weights = [nn.Parameter(w.clone()) for w in weights]
+        step = compile_step(IN_DOUBLES[name](weights).step)
+        for k in range(9):
+            for w in weights:
+                w.grad = torch.sin(w.detach() * 3 + k)
+            step()
+            yield [w.detach().clone() for w in weights]
+
+    for ours, theirs in zip(steps(braze.compile), steps(lambda step: step), strict=True):
+        for a, b in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-13)
+
+
 SCHEDULES = {
     "exponential": lambda o: torch.optim.lr_scheduler.ExponentialLR(o, 0.95),
     "cosine": lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 40),
