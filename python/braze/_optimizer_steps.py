@@ -190,9 +190,10 @@ def update_parameters(self: swa_utils.AveragedModel, model: torch.nn.Module) -> 
         elif self.avg_fn is not None:
             later = self.avg_fn(one, other, self.n_averaged)
         else:
+            by_lists = is_real and one.device.type in swa_utils._get_foreach_kernels_supported_devices()
             later = (
                 torch.lerp(one, other, rate.to(one.dtype))
-                if is_real
+                if by_lists
                 else one + (other - one) / (self.n_averaged + 1)
             )
         one.copy_(torch.where(is_first, other, later))

@@ -96,6 +96,24 @@ def test_numbers_are_doubles(name):
             torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize("use_buffers", [False, True])
+def test_averages_are_of_doubles(use_buffers):
+    def averages(compile_step):
+        net = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4)).double()
+        average = torch.optim.swa_utils.AveragedModel(net, use_buffers=use_buffers)
+        update = compile_step(lambda: average.update_parameters(net))
+        data = torch.Generator().manual_seed(1)
+        for _ in range(5):
+            with torch.no_grad():
+                for state in (*net.parameters(), net[1].running_mean):
+                    state.copy_(torch.randn(state.shape, generator=data, dtype=torch.float64))
+            update()
+            yield [one.detach().clone() for one in average.state_dict().values()]
+
+    for ours, theirs in zip(averages(braze.compile), averages(lambda step: step), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-13, atol=1e-14)
+
+
 SCHEDULES = {
     "exponential": lambda o: torch.optim.lr_scheduler.ExponentialLR(o, 0.95),
     "cosine": lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 40),
