@@ -154,6 +154,14 @@ bool SizeHistory::note_float(const std::string& path, double number, Dynamic dyn
   return at->second.varies && may_be_input(number);
 }
 
+bool SizeHistory::note_object(const std::string& path, const void* object) {
+  if (objects_.size() > most_paths) return false;
+  const auto [at, is_new] = objects_.try_emplace(path, Number<const void*>{object});
+  at->second.varies |= at->second.value != object;
+  at->second.value = object;
+  return at->second.varies;
+}
+
 bool SizeHistory::note_array(const std::string& path, size_t contents) {
   if (arrays_.size() > most_paths) return false;
   const auto [at, is_new] = arrays_.try_emplace(path, Number<size_t>{contents});

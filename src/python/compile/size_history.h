@@ -55,6 +55,8 @@ class SizeHistory {
   bool note_float(const std::string& path, double number, Dynamic dynamic);
   /// \param contents  a hash of what is in an array of NumPy's. True: it has been another one.
   bool note_array(const std::string& path, size_t contents);
+  /// True: another object has been there.
+  bool note_object(const std::string& path, const void* object);
   /// What is reached over `path` comes of tensors' elements, as the result of nonzero() or item() does: its first
   /// size, or the number, varies from the first capture on and whatever `dynamic=` says.
   void expect_data(const std::string& path);
@@ -138,6 +140,7 @@ class SizeHistory {
     numbers_.clear();
     floats_.clear();
     arrays_.clear();
+    objects_.clear();
     data_paths_.clear();
     number_paths_.clear();
     sizes_of_data_.clear();
@@ -177,6 +180,7 @@ class SizeHistory {
   std::unordered_map<std::string, Number<int64_t>> numbers_;
   std::unordered_map<std::string, Number<double>> floats_;
   std::unordered_map<std::string, Number<size_t>> arrays_;
+  std::unordered_map<std::string, Number<const void*>> objects_;  ///< Only compared.
 };
 
 }  // namespace braze::python

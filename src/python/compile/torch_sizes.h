@@ -20,19 +20,33 @@
 
 namespace braze::python {
 
-class TorchSizes final : public interpreter::SizeWorld, public interpreter::ScalarWorld {
+/// What earlier captures have found that is no size.
+class FoundBefore : public interpreter::SizeWorld {
+ public:
+  /// \param history  null: nothing is known of earlier captures.
+  explicit FoundBefore(SizeHistory* history) : history_(history) {}
+
+  bool stay_numbers() const override { return history_ && history_->stays_numbers(); }
+  bool is_replaced(PyObject* object, const guards::Source* source) override {
+    return history_ && history_->note_object(guards::to_text(source), object);
+  }
+
+ protected:
+  SizeHistory* const history_;
+};
+
+class TorchSizes final : public FoundBefore, public interpreter::ScalarWorld {
  public:
   using DerivedNumber = interpreter::DerivedNumber;
   /// \param history  of sizes; null: none varies.
   TorchSizes(capture::Tracer& tracer, guards::GuardSet& guards, SizeHistory* history, Dynamic dynamic)
-      : tracer_(tracer), guards_(guards), history_(history), dynamic_(dynamic) {}
+      : FoundBefore(history), tracer_(tracer), guards_(guards), dynamic_(dynamic) {}
 
   ~TorchSizes() override;
   TorchSizes(const TorchSizes&) = delete;
   TorchSizes& operator=(const TorchSizes&) = delete;
 
   bool has_sizes() const override;
-  bool stay_numbers() const override { return history_ && history_->stays_numbers(); }
   PyObject* tracer_of(PyObject* tensor) const override;
   std::optional<ir::Size> length_of(PyObject* tensor) const override;
   PyObject* behind_tracer(PyObject* tracer) const override;
@@ -106,7 +120,6 @@ class TorchSizes final : public interpreter::SizeWorld, public interpreter::Scal
 
   capture::Tracer& tracer_;
   guards::GuardSet& guards_;
-  SizeHistory* const history_;
   const Dynamic dynamic_;
   std::unordered_map<PyObject*, guards::Ref> tracers_;  ///< Of tensors whose sizes vary.
   std::unordered_set<const guards::Source*> varied_sources_;

@@ -342,7 +342,9 @@ Builtins::Understood Builtins::is_instance(const Call& call) {
 /// A missing attribute is an answer here: where the lookup is an ordinary one, its guards say that it is missing.
 Builtins::Understood Builtins::get_attribute(const Call& call) {
   if (!PyUnicode_CheckExact(call.arguments[1])) return std::nullopt;
-  return watch_.attributes.attribute(call.arguments[0], call.arguments[1]);
+  if (!watch_.attributes.attribute(call.arguments[0], call.arguments[1])) return false;
+  call.name == "hasattr" ? values_.numbers().forget_read() : values_.numbers().hand_on_read();
+  return true;
 }
 
 Builtins::Understood Builtins::set_attribute(const Call& call) {

@@ -71,6 +71,9 @@ bool Containers::subscript(PyObject* container, PyObject* key) {
   if (watch_.generic_types.is_generic(container)) return watch_.generic_types.subscript_type(container, key);
   if (guards::is_number_array(container)) return watch_.arrays.subscript(container, key);
   if (PyRange_Check(container)) return operand(key, "an index of unknown origin") && allow_made_result();
+  if (is_a(container, "re.Match"))
+    return (values_.pin(container) && operand(key, "an index of unknown origin") && allow_made_result()) ||
+           abandon("a subscript that is not understood", container);
   if (guards::is_deque(container))
     return (values_.open(container) && operand(key, "an index of unknown origin")) ||
            abandon("a deque that cannot be guarded", container);

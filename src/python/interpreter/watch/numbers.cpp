@@ -145,6 +145,7 @@ PyObject* Numbers::take_read(PyObject* top) {
 }
 
 void Numbers::settle_read() {
+  hands_on_read_ = false;
   if (!read_) return;
   const Read read = *std::exchange(read_, std::nullopt);
   values_.learn(read.number.get(), read.source);

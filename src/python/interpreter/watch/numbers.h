@@ -48,6 +48,11 @@ class Numbers {
   PyObject* take_read(PyObject* top);
   /// What was not left on top is guarded by its value.
   void settle_read();
+  /// It is given on as it is, as getattr() does: take_read() is asked after this instruction too.
+  void hand_on_read() { hands_on_read_ = true; }
+  bool hands_on_read() const { return read_ && hands_on_read_; }
+  /// Which number it is has not been looked at, as by hasattr().
+  void forget_read() { read_.reset(); }
   const ir::Size* size_of(PyObject* value) const;  ///< Null: it is none, or has been specialised.
   bool was_size(PyObject* value) const { return settled_sizes_.contains(value); }
   /// An int equal to that of the program, but another object.
@@ -86,6 +91,7 @@ class Numbers {
   std::unordered_map<const guards::Source*, ir::Size> varied_;          ///< Of the numbers that were read there.
   std::unordered_map<const guards::Source*, PyObject*> varied_floats_;  ///< What stands for each.
   std::optional<Read> read_;
+  bool hands_on_read_ = false;
   std::unordered_set<PyObject*> settled_sizes_;
   std::vector<guards::Ref> handed_;
 };

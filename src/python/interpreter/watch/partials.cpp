@@ -53,8 +53,8 @@ bool Partials::open_partial(PyObject* partial, guards::Ref (&parts)[3]) {
       return abandon("a partial that cannot be guarded", partial);
     if (!source || i == 0) continue;
     if (!values_.open(parts[i].get())) return abandon("a partial that cannot be guarded", partial);
-    values_.numbers().settle_sizes_within(
-        parts[i].get());  // No operand of the call, which C code may take them to.
+    // No operand of the call, which C code may take them to.
+    if (!PyFunction_Check(parts[0].get())) values_.numbers().settle_sizes_within(parts[i].get());
   }
   return (PyTuple_CheckExact(parts[1].get()) && PyDict_CheckExact(parts[2].get())) ||
          abandon("a partial that cannot be guarded", partial);

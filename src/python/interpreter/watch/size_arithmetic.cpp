@@ -186,6 +186,16 @@ static bool is_exact_type(PyObject* callable, std::string_view name) {
   return is_exact_builtin(type) && type->tp_name == name;
 }
 
+/// A list or tuple of pairs, the first of each of which is text: what it says of the second is its name.
+static bool are_named(PyObject* pairs) {
+  if (!PyList_CheckExact(pairs) && !PyTuple_CheckExact(pairs)) return false;
+  PyObject** const items = PySequence_Fast_ITEMS(pairs);
+  return std::all_of(items, items + PySequence_Fast_GET_SIZE(pairs), [](PyObject* pair) {
+    return is_sequence(pair) && PySequence_Fast_GET_SIZE(pair) == 2 &&
+           PyUnicode_CheckExact(PySequence_Fast_GET_ITEM(pair, 0));
+  });
+}
+
 /// C code that makes an object of what it is given, or puts it into one, and looks at none of it. \param named  so
 /// many arguments have keywords.
 static bool only_holds(PyObject* callable, PyObject* const* arguments, Py_ssize_t count, Py_ssize_t named) {
@@ -193,7 +203,8 @@ static bool only_holds(PyObject* callable, PyObject* const* arguments, Py_ssize_
                        callable == reinterpret_cast<PyObject*>(&PyODict_Type) || makes_plain_dict(callable);
   if (is_exact_type(callable, "types.SimpleNamespace")) return count == named;
   if (is_exact_type(callable, "functools.partial")) return true;
-  if (is_dict) return count == named || (count == named + 1 && PyDict_CheckExact(arguments[0]));
+  if (is_dict)
+    return count == named || (count == named + 1 && (PyDict_CheckExact(arguments[0]) || are_named(arguments[0])));
   if (!PyCFunction_Check(callable) || named > 0) return false;
   const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
   if (PyCFunction_GET_SELF(callable) == reinterpret_cast<PyObject*>(&PyTuple_Type))  // Of named tuples.
@@ -355,6 +366,12 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
     }
     if (!is_decided) activity().size = best;
     return true;
+  }
+  if (from == "builtins" && name == "sorted" && !run_.keyword_names && count == 1) {  // Keys alone.
+    PyObject* dict = PyDictKeys_Check(arguments[0])
+                         ? reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(arguments[0])->dv_dict)
+                         : arguments[0];
+    if (is_plain_dict(dict) && !size_keyed_.contains(dict)) return true;
   }
   if (from == "builtins" && name == "sorted" && count > 0 && is_sequence(arguments[0])) {
     if (!run_.keyword_names) return count == 1 && sorts_sizes(arguments[0], false);

@@ -52,7 +52,9 @@ bool passes_on(int opcode, int arg, int depth) {
     case DICT_MERGE: return true;
     case BUILD_MAP: return depth % 2 == 1;  // Values: whether keys are equal is looked at.
     case STORE_GLOBAL: return true;
-    case STORE_ATTR: return depth == 2;
+    case STORE_ATTR: return depth <= 2;  // The value, and what it becomes an attribute of.
+    case DELETE_ATTR: return true;
+    case MATCH_CLASS: return depth == 3;  // Asked for its class; attributes are read one by one.
     case BINARY_SUBSCR: return depth == 2;
     default:
       return jumps_if_none(opcode) || makes_tuple_of_list(opcode, arg) || moves_operand(opcode, arg, depth) ||
@@ -215,6 +217,9 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
     case GET_ITER:  // The numbers decide the order of a set.
       if (PyAnySet_CheckExact(a.peek(1)) && size_keyed_.contains(a.peek(1)))
         values_.numbers().settle_sizes_within(a.peek(1));
+      break;
+    case MATCH_KEYS:  // The values are handed on as they are.
+      if (is_plain_dict(a.peek(2)) && !size_keyed_.contains(a.peek(2))) return;
       break;
     case DICT_UPDATE:
     case DICT_MERGE:

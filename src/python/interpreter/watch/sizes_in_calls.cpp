@@ -304,6 +304,8 @@ void Sizes::give_sizes(Activation& a, int arg) {
     return give_operands({a.peek(count + 1), a.top, count, run_.keyword_names});
   }
   if (of_tensors && give_held(a, arg, function)) return;
+  // What a partial holds is handed on to a Python function, which is watched.
+  if (is_held && activity().entry == Entry::known && PyFunction_Check(function)) return;
   if (is_held && (!of_tensors || reads_form(name_of(function)))) settle_tensors_within(callable);
   if (is_held) values_.numbers().settle_sizes_within(callable);
   for (int depth = 1; depth <= count; ++depth) {

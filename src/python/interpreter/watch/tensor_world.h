@@ -61,6 +61,9 @@ class SizeWorld {
   virtual bool decide(const ir::SizeTest& test) = 0;
   /// A symbol for a number read from `source`, if it was another one at an earlier call, or is drawn.
   virtual std::optional<ir::Size> vary_number(PyObject* number, const guards::Source* source) = 0;
+  /// Another object lay where this one lies at an earlier capture: what each call replaces is no object to be bound
+  /// to.
+  virtual bool is_replaced(PyObject*, const guards::Source*) { return false; }
   /// Element `index` of a dimension of a tensor, as a view. Null: there is none.
   virtual Ref select(PyObject* tensor, int64_t dim, ir::Size index) = 0;
 

@@ -45,6 +45,12 @@ bool is_out_of_sight(PyObject* value) {
   return guards::is_changeable(type) && !PyType_SUPPORTS_WEAKREFS(type);
 }
 
+/// Of a class statement's class, or of SimpleNamespace: what a program keeps its state in.
+bool is_instance(PyObject* value) {
+  if (PyType_Check(value) || PyModule_Check(value)) return false;
+  return (Py_TYPE(value)->tp_flags & Py_TPFLAGS_HEAPTYPE) || is_a(value, "types.SimpleNamespace");
+}
+
 bool is_sequence(PyObject* value) {
   return PyList_Check(value) || PyTuple_Check(value);
 }
@@ -192,7 +198,8 @@ bool Values::learn(PyObject* value, const guards::Source* source) {
     if (!learn_deque(*this, value, source)) return false;
   } else {
     guards_.type(source, Py_TYPE(value));
-    const bool by_parts = is_given(source) || is_out_of_sight(value);
+    const bool by_parts = is_given(source) || is_out_of_sight(value) ||
+                          (is_instance(value) && tensors_.sizes().is_replaced(value, source));
     const bool is_read_by_parts = is_a(value, "collections.defaultdict") ? learn_factory(*this, value, source)
                                                                          : by_parts && learn_given(value, source);
     if (!is_read_by_parts) pin_at(guards_, value, source);

@@ -358,7 +358,7 @@ bool Watcher::after(Activation& a, int opcode, int arg, Step step) {
     const std::optional<Break> why = values().tensors().why_raised();
     return watch_.run.abandon(why ? BreakReason(*why) : "an operation on tensors raises an error");
   }
-  if (reads(opcode) && a.top > a.stack_base())
+  if ((reads(opcode) || values().numbers().hands_on_read()) && a.top > a.stack_base())
     if (PyObject* one = values().numbers().take_read(a.peek(1))) a.pop(), a.push_borrowed(one);
   PyObject* top = a.top > a.stack_base() ? a.peek(1) : nullptr;
   if (activity().fills && top) values().effects().store_entry(activity().fills, activity().key, top);
