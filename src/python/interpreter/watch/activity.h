@@ -38,6 +38,7 @@ struct Activity {
   bool is_direct = false;               ///< Calls a Python function and does nothing else.
   bool looks = false;                   ///< C code that looks into what Python functions give it.
   PyObject* collects = nullptr;         ///< A generator whose items C code puts into a list or tuple as they are.
+  bool asks_length = false;             ///< len() of an object with a __len__ in Python.
   PyObject* asks_keys = nullptr;        ///< The `keys` of a mapping, what it returns is gone through by C code.
   PyObject *fills = nullptr, *key = nullptr;            ///< An older defaultdict that gets an entry, and its key.
   PyObject* sets_variable = nullptr;                    ///< A context variable.

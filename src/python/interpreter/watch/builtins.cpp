@@ -362,7 +362,10 @@ Builtins::Understood Builtins::length(const Call& call) {
   if (!values_.is_known(of)) return std::nullopt;
   if (Py_IS_TYPE(of, &PyDictProxy_Type))
     if (PyObject* dict = watch_.views.dict_behind(of)) of = dict;
-  if (!guards::is_scalar(of) && watch_.classes.special_function(of, "__len__")) return allow(Entry::known);
+  if (!guards::is_scalar(of) && watch_.classes.special_function(of, "__len__")) {
+    activity().asks_length = true;
+    return allow(Entry::known);
+  }
   if (!watch_.classes.acts_as_builtin(of, "__len__") && !guards::is_deque(of)) return std::nullopt;
   if (PyList_CheckExact(of) || PyTuple_CheckExact(of))
     if (const guards::Source* source = values_.source_of(of)) return length_of_older(of, source);

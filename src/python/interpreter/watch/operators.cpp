@@ -14,6 +14,7 @@
 #include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/rows.h"
+#include "python/interpreter/watch/special_names.h"
 #include "python/interpreter/watch/watch.h"
 
 namespace braze::interpreter {
@@ -120,10 +121,7 @@ Operators::Method Operators::learn_operator(PyObject* operand, const std::string
 /// A binary operator, in place or not, that the class of an operand has in Python: whichever of the methods is
 /// asked, it is learnt. False, and no abandonment, if there is none, or C code has a say in it.
 bool Operators::user_operator(PyObject* left, PyObject* right, int operation) {
-  static constexpr const char* names[] = {"add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
-                                          "or",  "pow", "rshift",   "sub",    "truediv", "xor"};
-  static_assert(NB_INPLACE_ADD == std::size(names));
-  const std::string name = names[operation % NB_INPLACE_ADD];
+  const std::string name = name_of_operator(operation);
   std::vector<std::pair<PyObject*, std::string>> asked = {{left, "__" + name + "__"}};
   if (!Py_IS_TYPE(right, Py_TYPE(left))) asked.emplace_back(right, "__r" + name + "__");
   if (operation >= NB_INPLACE_ADD) asked.insert(asked.begin(), {left, "__i" + name + "__"});
@@ -132,10 +130,8 @@ bool Operators::user_operator(PyObject* left, PyObject* right, int operation) {
 
 /// A comparison, likewise.
 bool Operators::user_comparison(PyObject* left, PyObject* right, int operation) {
-  static constexpr const char* names[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
-  static constexpr int reflected[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
-  std::vector<std::pair<PyObject*, std::string>> asked = {{left, names[operation]},
-                                                          {right, names[reflected[operation]]}};
+  std::vector<std::pair<PyObject*, std::string>> asked = {
+      {left, name_of_comparison(operation)}, {right, name_of_comparison(reflected_comparison(operation))}};
   if (operation == Py_NE) asked.insert(asked.end(), {{left, "__eq__"}, {right, "__eq__"}});
   if (!user_methods(left, right, asked)) return false;
   if (is_traced_array(left) || is_traced_array(right)) return true;  // Theirs answer.

@@ -16,6 +16,7 @@
 #include "python/interpreter/flow.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/scalar_world.h"
+#include "python/interpreter/watch/size_methods.h"
 #include "python/interpreter/watch/watch.h"
 
 namespace braze::interpreter {
@@ -196,6 +197,7 @@ void Sizes::look_at_sizes(Activation& a, int opcode, int arg) {
     return settle_operands(a, opcode, arg);
   if (const UnaryOperation operation = unary_of(opcode, arg); operation != UnaryOperation::none)
     return compute_unary(a.peek(1), operation);
+  if (is_call_of_method(values_, a, opcode, arg)) return;
   if (const int sliced = sliced_operand(opcode))
     return look_at_slice(a, sliced, values_looked_into(opcode) > sliced);
   switch (opcode) {

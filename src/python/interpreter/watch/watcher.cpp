@@ -314,12 +314,21 @@ bool Watcher::before(Activation& a, int opcode, int arg) {
   }
 }
 
+/// What len() makes of a size that a `__len__` returns: an equal number, or an error where that is below 0.
+std::optional<ir::Size> Watcher::length_given(PyObject* returned) {
+  const ir::Size* size = values().numbers().size_of(returned);
+  if (!size || !values().tensors().sizes().decide(ir::at_least(*size, 0))) return std::nullopt;
+  return *size;
+}
+
 /// What a function or generator gives to C code that looks into it is guarded all through.
 bool Watcher::gives(Activation& a, int opcode) {
   const bool leaves = opcode == YIELD_VALUE || opcode == RETURN_VALUE;
   if (!leaves || watch_.run.activities.size() < 2) return true;
-  const Activity& caller = watch_.run.activities[watch_.run.activities.size() - 2];
+  Activity& caller = watch_.run.activities[watch_.run.activities.size() - 2];
   const bool returns = opcode == RETURN_VALUE && a.frame->owner != FRAME_OWNED_BY_GENERATOR;
+  if (returns && caller.asks_length && text_of(a.code()->co_name) == "__len__")
+    caller.size = length_given(a.peek(1));
   if (returns && caller.asks_keys && caller.asks_keys == reinterpret_cast<PyObject*>(function_of(a.frame)) &&
       !watch_.iterables.gives_keys(a.peek(1)))
     return false;

@@ -44,6 +44,7 @@ class Watcher final : public Observer {
 
  private:
   Activity& activity() { return watch_.run.activity(); }
+  std::optional<ir::Size> length_given(PyObject* returned);
   bool gives(Activation& a, int opcode);
   bool learn_special_method(Frame* frame);
   bool learn_torch_function(Frame* frame);
