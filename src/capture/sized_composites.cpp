@@ -291,6 +291,16 @@ std::optional<c10::IValue> tensor_split(Arguments arguments) {
   return parts;
 }
 
+/// (self, other, rtol, atol, equal_nan): what is no number equals what is none, and PyTorch asks for shapes.
+std::optional<c10::IValue> isclose_or_nan(Arguments arguments) {
+  const at::Tensor &self = arguments[0].toTensor(), &other = arguments[1].toTensor();
+  if (!arguments[2].isDouble() || !arguments[3].isDouble() || !arguments[4].isBool() || !arguments[4].toBool())
+    return std::nullopt;
+  const at::Tensor close = at::isclose(self, other, arguments[2].toDouble(), arguments[3].toDouble());
+  if (!self.is_floating_point() && !self.is_complex()) return close;
+  return close.bitwise_or_(self.isnan().bitwise_and(other.isnan()));
+}
+
 struct Row {
   std::string_view name, overload;
   Form form;
@@ -318,6 +328,7 @@ constexpr Row rows[] = {
     {"aten::pad_sequence", "", pad_sequence},
     {"aten::fill_diagonal_", "", fill_diagonal},
     {"aten::ctc_loss", "IntList", ctc_loss_of_sizes, true},
+    {"aten::isclose", "", isclose_or_nan},
     {"aten::linalg_matrix_norm", "", matrix_norm_by_number},
     {"aten::linalg_matrix_norm", "str_ord", matrix_norm_by_name},
 };
