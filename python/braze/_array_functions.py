@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from braze import _array_moves, _array_operator, _array_tensors, _array_ufuncs
+from braze import _array_made, _array_moves, _array_operator, _array_tensors, _array_ufuncs
 from braze._array_numbers import Number, rounded
 from braze._array_operator import call
 from braze._array_types import common_type, loop_of, may_cast, numpy_type, only_warns, scalar_class, type_named
-from braze._array_ufuncs import given_in, keep_order
+from braze._array_ufuncs import given_in, keep_order, put
 from braze._arrays import (
     BINARY,
     METHODS,
@@ -179,6 +179,19 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *rest: 
     return array(torch.cumsum(x.reshape(-1), 0) if axis is None else torch.cumsum(x, _axes(axis)[0]))
 
 
+def _into(function: Function) -> Function:
+    """With `out=`, in whose type NumPy computes then."""
+
+    def reduce(a: Any, *rest: Any, out: Any = None, **named: Any) -> Any:
+        if out is None:
+            return function(a, *rest, **named)
+        made = function(a, *rest, **named)
+        is_alike = isinstance(out, Array) and out._tensor.dtype is made._tensor.dtype
+        return put(out, made) if is_alike else end()
+
+    return reduce
+
+
 # ---- what moves items
 
 
@@ -311,6 +324,13 @@ def dot(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
 
 
 def matmul(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
+    product = _product(a, b, *rest, **named)
+    # As of every ufunc (_array_ufuncs.py): a tensor among its operands makes a tensor of what it gives.
+    is_wrapped = isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor)
+    return product._tensor if is_wrapped else product
+
+
+def _product(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
     _refuse(rest, named)
     x, y = tensor_of(a), tensor_of(b)
     if x.dim() <= 2 and y.dim() <= 2:
@@ -454,40 +474,40 @@ def interp(x: Any, xp: Any, fp: Any, *rest: Any, **named: Any) -> Any:
 
 
 FUNCTIONS: dict[str, Function] = {
-    "all": _truth(torch.all),
-    "amax": _extreme(torch.amax),
-    "amin": _extreme(torch.amin),
-    "any": _truth(torch.any),
+    "all": _into(_truth(torch.all)),
+    "amax": _into(_extreme(torch.amax)),
+    "amin": _into(_extreme(torch.amin)),
+    "any": _into(_truth(torch.any)),
     "around": round_,
-    "argmax": _place_of_extreme(torch.argmax),
-    "argmin": _place_of_extreme(torch.argmin),
+    "argmax": _into(_place_of_extreme(torch.argmax)),
+    "argmin": _into(_place_of_extreme(torch.argmin)),
     "array": array_,
     "asarray": asarray,
     "clip": clip,
     "concatenate": concatenate,
-    "cumsum": cumsum,
+    "cumsum": _into(cumsum),
     "dot": dot,
     "hstack": hstack,
     "empty_like": _like(torch.zeros_like),
     "interp": interp,
     "matmul": matmul,
-    "max": _extreme(torch.amax),
-    "mean": mean,
-    "min": _extreme(torch.amin),
+    "max": _into(_extreme(torch.amax)),
+    "mean": _into(mean),
+    "min": _into(_extreme(torch.amin)),
     "ones_like": _like(torch.ones_like),
     "outer": outer,
-    "prod": prod,
+    "prod": _into(prod),
     "ravel": ravel,
     "repeat": repeat,
     "reshape": reshape,
     "round": round_,
     "squeeze": squeeze,
     "stack": stack,
-    "std": _spread(torch.std),
-    "sum": sum_,
+    "std": _into(_spread(torch.std)),
+    "sum": _into(sum_),
     "swapaxes": swapaxes,
     "transpose": transpose,
-    "var": _spread(torch.var),
+    "var": _into(_spread(torch.var)),
     "vstack": vstack,
     "where": where,
     "zeros_like": _like(torch.zeros_like),
@@ -540,7 +560,7 @@ def install() -> None:
     METHODS.update(concatenate=concatenate, argsort=of_numpy["argsort"], cumprod=of_numpy["cumprod"])
     METHODS.update(_array_moves.OF_METHODS)
     own = {**UNARY, **BINARY, **FUNCTIONS, "divmod": divmod_, "fix": UNARY["trunc"]}
-    own |= {**_array_moves.FUNCTIONS, **_array_moves.IN_NAMESPACES}
+    own |= {**_array_moves.FUNCTIONS, **_array_moves.IN_NAMESPACES, **_array_made.install(of_numpy)}
     for name, function in {**of_numpy, **own}.items():
         if hasattr(np, name.split(".")[0]):  # Some are of later versions.
             C.set_stand_in(_named(name), function)

@@ -28,7 +28,9 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> torch.Tensor:
 
 
 def from_numpy(array: Any) -> torch.Tensor:
-    """torch.from_numpy, likewise."""
+    """torch.from_numpy, likewise. Of a tensor it raises an error."""
+    if isinstance(array, torch.Tensor):
+        end()
     if not isinstance(array, Array):
         return _tensors_of_data.from_numpy(array)
     if isinstance(array, Scalar) or not array._begins:

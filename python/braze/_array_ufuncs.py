@@ -206,7 +206,7 @@ def _compute(name: str, function: Function, takes_number: bool, operands: tuple[
     return _wrapped(computed, operands) if computed.dtype is loop[-1] else end()
 
 
-def _put(out: Any, computed: Any) -> Any:
+def put(out: Any, computed: Any) -> Any:
     """As `out=` asks for, which has no say in what is computed."""
     if out is None:
         return computed
@@ -218,7 +218,7 @@ def _unary(name: str, function: Function) -> Function:
     UFUNCS[name] = getattr(np, name)
 
     def call(x: Any, *rest: Any, out: Any = None, **named: Any) -> Any:
-        return end() if len(rest) > 0 or len(named) > 0 else _put(out, _compute(name, function, False, (x,)))
+        return end() if len(rest) > 0 or len(named) > 0 else put(out, _compute(name, function, False, (x,)))
 
     return call
 
@@ -229,7 +229,7 @@ def _binary(name: str, function: Function, takes_number: bool) -> Function:
     def call(x: Any, y: Any, *rest: Any, out: Any = None, **named: Any) -> Any:
         if len(rest) > 0 or len(named) > 0:
             end()
-        return _put(out, _compute(name, function, takes_number, (x, y)))
+        return put(out, _compute(name, function, takes_number, (x, y)))
 
     return call
 

@@ -218,6 +218,7 @@ UNREACHED = {
     "class_unguarded": "an object at the end of a path of 400 steps",
     "property_unguarded": "likewise",
     "one_of_many": "told when some calls have asked for other values: test_one_of_many.py",
+    "array_of_number": "of numbers that vary alone: test_arrays_of_numbers.py",
     "counted_objects": "Counter counts by a stand-in; the C function that it stands in for has no other caller",
 }
 

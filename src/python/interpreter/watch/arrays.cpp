@@ -40,6 +40,21 @@ bool is_of_number_kind(PyObject* type) {
   return PyType_Check(type) && is_exact_builtin(as_type(type));
 }
 
+/// What makes arrays of numbers, and has a form for those that vary from call to call (_array_made.py).
+bool makes_of_any_number(std::string_view name) {
+  static const Names names = {"arange", "empty", "eye", "full", "identity", "linspace", "ones", "zeros"};
+  return names.contains(name);
+}
+
+bool hold_varying(const Values& values, PyObject* const* items, Py_ssize_t count, int depth = 0) {
+  return std::any_of(items, items + count, [&](PyObject* one) {
+    if (is_varying(values, one)) return true;
+    if (depth > deepest_list || (!PyList_CheckExact(one) && !PyTuple_CheckExact(one) && !is_a(one, "torch.Size")))
+      return false;
+    return hold_varying(values, PySequence_Fast_ITEMS(one), PySequence_Fast_GET_SIZE(one), depth + 1);
+  });
+}
+
 /// What an iterator goes through item by item, itself or by those within it (zip, enumerate, map).
 void find_arrays(PyObject* object, std::vector<PyObject*>& found, int depth = 0) {
   constexpr int deepest = 4;
@@ -116,6 +131,8 @@ bool Arrays::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t cou
   if (!name) PyErr_Clear();
   const std::optional<int> operands = name ? operands_of_array_function(text_of(name.get())) : std::nullopt;
   if (!operands) return abandon("a call that is not understood", callable);
+  if (makes_of_any_number(text_of(name.get())) && hold_varying(values_, arguments, count))
+    return watch_.traced_arrays.call(callable, arguments, count);
   PyObject* const names = run_.keyword_names;
   const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
   for (Py_ssize_t i = 0; i < named; ++i) {
@@ -130,9 +147,10 @@ bool Arrays::call(PyObject* callable, PyObject* const* arguments, Py_ssize_t cou
     if (!most || PyLong_AsSsize_t(most.get()) < count - named)
       return PyErr_Clear(), abandon("a call that is not understood", callable);
   }
+  if (hold_varying(values_, arguments, count)) return abandon(Break::array_of_number, callable);
   if (!are_data(arguments, count) || !values_.pin(callable)) return false;
   // Sizes among what led here are others at the next call.
-  if (values_.tensors().sizes().stay_numbers()) return abandon("a call that is not understood", callable);
+  if (values_.tensors().sizes().stay_numbers()) return abandon(Break::array_of_number, callable);
   // A ufunc enters Python to warn, and so does a function written in C; no other code.
   return compute(arguments, count, !is_ufunc(callable) && !PyCFunction_Check(callable));
 }

@@ -125,8 +125,28 @@ bool TracedArrays::keep_errors() {
   return true;
 }
 
+/// Whole numbers in an array of one dimension, or in a tuple of the run's: as a subscript of a tensor they are the
+/// places that a tensor of them would be.
+static void put_places(Values& values, PyObject* container, PyObject*& key) {
+  if (!is_plain_tensor(values.tensors(), container) || values.tensors().modes().are_calls_handled()) return;
+  if (PyTuple_CheckExact(key) && Py_REFCNT(key) == 1 && values.is_made(key)) {
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(key); ++k)
+      put_places(values, container, reinterpret_cast<PyTupleObject*>(key)->ob_item[k]);
+    return;
+  }
+  if (!class_of_arrays || !Py_IS_TYPE(key, class_of_arrays)) return;
+  Ref tensor = Ref::steal(PyObject_GetAttrString(key, "_tensor"));  // A slot.
+  const Ref kind = Ref::steal(tensor ? PyObject_GetAttrString(tensor.get(), "dtype") : nullptr);
+  const Ref dims = Ref::steal(tensor ? PyObject_GetAttrString(tensor.get(), "ndim") : nullptr);
+  const Ref name = Ref::steal(kind ? PyObject_Str(kind.get()) : nullptr);
+  if (!name || !dims) return PyErr_Clear();
+  if (text_of(name.get()) == "torch.int64" && PyLong_AsLong(dims.get()) == 1)
+    Ref::steal(std::exchange(key, tensor.release()));
+}
+
 void TracedArrays::put_operands(PyObject*& container, PyObject*& key) {
   if (takes_plain_keys(container)) put_plain(key);
+  put_places(values_, container, key);
   if (values_.tensors().is_tensor(container) && is_traced_number(key)) {
     PyObject* type = class_of(key);
     if (!type || as_type(type)->tp_name != std::string_view("numpy.int64")) return;
@@ -290,6 +310,14 @@ Ref TracedArrays::plain_of(PyObject* operand) {
 
 void TracedArrays::put_plain(PyObject*& operand) {
   if (Ref plain = plain_of(operand)) Ref::steal(std::exchange(operand, plain.release()));
+}
+
+/// Where a call has it. Null: nothing is passed by that name.
+static PyObject** operand_named(Activation& a, std::string_view name, int count) {
+  const Py_ssize_t named = a.keyword_names ? PyTuple_GET_SIZE(a.keyword_names) : 0;
+  for (Py_ssize_t k = 0; k < named && named <= count; ++k)
+    if (text_of(PyTuple_GET_ITEM(a.keyword_names, k)) == name) return &a.peek(static_cast<int>(named - k));
+  return nullptr;
 }
 
 /// What the graph computes is about to be put into an array that the run has made.
@@ -462,7 +490,10 @@ void TracedArrays::put_given(Activation& a, int opcode, int arg) {
   for (int depth = 1; opcode == BUILD_SLICE && depth <= arg; ++depth) put_number(a.peek(depth));
   if (opcode == BINARY_OP || opcode == COMPARE_OP) put_beside_tensor(a.peek(2), a.peek(1), opcode, arg);
   if (opcode == STORE_SUBSCR && takes_plain_keys(a.peek(2))) put_plain(a.peek(1));
-  if (opcode == STORE_SUBSCR && values_.tensors().is_tensor(a.peek(2))) put_plain(a.peek(3));
+  if (opcode == STORE_SUBSCR && values_.tensors().is_tensor(a.peek(2))) {
+    put_places(values_, a.peek(2), a.peek(1));
+    put_plain(a.peek(3));
+  }
   for (int depth = 1; depth <= operands_settled(opcode, arg); ++depth) settle(values_, a.peek(depth));
 }
 
@@ -485,6 +516,8 @@ void TracedArrays::put_in_call(Activation& a, PyObject* callable, int count) {
   const bool is_numpy = Arrays::is_function(callable), looks = is_numpy || looks_into_arrays(callable);
   const bool makes_tensor = !looks && makes_tensor_of_array(callable), reads = reads_numbers(callable, count);
   const std::string_view name = name_of_torch(values_.tensors(), callable, a.peek(count));
+  if (PyObject** out = is_numpy || method_of_numpy(callable) ? operand_named(a, "out", count) : nullptr)
+    for (int depth = 1; depth <= count; ++depth) put_computed(*out, a.peek(depth));
   const auto is_translated = [&] {
     return !is_numpy || (has_classes() && values_.tensors().stand_in_for(callable));
   };
