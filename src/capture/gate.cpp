@@ -167,14 +167,17 @@ class StandIns {
     }
   }
 
-  /// Operators that give back what they were given, as `to` and `contiguous` do, give the real tensor back.
+  /// Operators that give back what they were given, as `to`, `contiguous` and `broadcast_tensors` do, give the real
+  /// tensor back.
   void take_out(c10::IValue& value) const {
-    if (real_.empty() || !value.isTensor()) return;
-    for (const auto& [tracer, real] : real_)
-      if (tracer.is_same(value.toTensor())) {
-        value = real;
-        return;
-      }
+    if (real_.empty()) return;
+    if (value.isTensor()) {
+      if (const at::Tensor* real = real_of(value.toTensor())) value = *real;
+    } else if (value.isTensorList()) {
+      const c10::List<at::Tensor> list = value.toTensorList();
+      for (size_t k = 0; k < list.size(); ++k)
+        if (const at::Tensor* real = real_of(list.get(k))) list.set(k, *real);
+    }
   }
 
  private:
@@ -196,6 +199,13 @@ class StandIns {
     }
     real_.emplace_back(tracer, real);
     return tracer;
+  }
+
+  /// What `tensor` stands for; null if for nothing.
+  const at::Tensor* real_of(const at::Tensor& tensor) const {
+    for (const auto& [tracer, real] : real_)
+      if (tracer.is_same(tensor)) return &real;
+    return nullptr;
   }
 
   Recorder& recorder_;
