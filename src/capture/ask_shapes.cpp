@@ -441,16 +441,22 @@ bool has_known_shape(Recorder& recorder, const OpEntry& entry, std::span<const c
   return is_known;
 }
 
+/// Kernels that PyTorch means for its own calls do not look whether the sizes of several tensors go together: at sizes
+/// that the program never has, they would read and write beside their arguments.
+static bool is_unchecked(const OpEntry& entry, std::span<const c10::IValue> arguments) {
+  if (!std::string_view(entry.op.schema().name()).starts_with("aten::_")) return false;
+  size_t tensors = 0;
+  for_each_tensor(arguments, [&](const at::Tensor&, uint32_t, int32_t) { ++tensors; });
+  return tensors > 1;
+}
+
 Shapes ask_shapes(Recorder* recorder, const OpEntry& entry, std::span<const c10::IValue> arguments,
                   const SizesAt& at) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const Silent silent;
   const auto own = std::ranges::find(kOwnAnswers, entry.op.schema().name(), &OwnAnswer::name);
   if (own != std::end(kOwnAnswers)) return own->ask(entry, arguments, at);
-  // Kernels that PyTorch calls itself do not look whether their arguments' sizes go together: at sizes that the
-  // program never has, they would read and write beside their arguments.
-  const bool is_unchecked = std::string_view(entry.op.schema().name()).starts_with("aten::_");
-  if (!recorder && is_unchecked) return ask_meta(entry, arguments, at);
+  if (!recorder && is_unchecked(entry, arguments)) return ask_meta(entry, arguments, at);
   try {
     const bool is_known = recorder && has_known_shape(*recorder, entry, arguments);
     const int64_t limit = recorder ? kSooner : kSoonerAtOthers;

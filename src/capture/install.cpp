@@ -11,6 +11,7 @@
 #include "capture/gate.h"
 #include "capture/generator.h"
 #include "capture/list_operators.h"
+#include "capture/moved_indices.h"
 #include "capture/recorder.h"
 #include "capture/tape.h"
 #include "support/error.h"
@@ -27,7 +28,8 @@ class Kernel final : public c10::OperatorKernel {
  public:
   explicit Kernel(const OpEntry* entry)
       : entry_(entry),
-        fills_(entry->outs == 0 && std::ranges::find(kFilling, entry->op.schema().name()) != std::end(kFilling)) {}
+        fills_(entry->outs == 0 && std::ranges::find(kFilling, entry->op.schema().name()) != std::end(kFilling)),
+        takes_indices_(takes_indices(entry->op.schema().name()) && entry->outs == 0) {}
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
     const RunForReal guard;
     if (entry_->passes || builds_python_tensor()) return op.callBoxed(stack);
@@ -36,6 +38,7 @@ class Kernel final : public c10::OperatorKernel {
       throw UserError(
           "braze: a tensor of a finished trace was used. Tensors made while tracing do not outlive the "
           "traced function, except as its results: do not keep them in attributes or globals.");
+    if (takes_indices_) move_indices(*stack, entry_->arguments);
     TapeRecorder* tape = TapeRecorder::current();
     if (tape)
       tape->keep(*entry_, stack, [&] { tracer->impl().record(*entry_, stack); });
@@ -50,7 +53,7 @@ class Kernel final : public c10::OperatorKernel {
 
  private:
   const OpEntry* entry_;
-  const bool fills_;
+  const bool fills_, takes_indices_;
 };
 
 /// Of a layer that is recorded as what it consists of, or as itself.

@@ -216,3 +216,28 @@ def test_threads_of_autograd_are_no_others():
         assert compiled.counts()["native"] == 0 and compiled.counts()["replayed"] > 0
     """
     fresh(textwrap.dedent(program))
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_subscripts_by_tensors_of_the_cpu(dynamic):
+    """PyTorch's kernels copy them to the device: one graph, with gradients, too."""
+
+    def f(x, rows, columns):
+        y = x * 2
+        picked = y[rows], y[:, columns], y[rows, columns] + 1
+        z = y.clone()
+        z[rows] = 0.5
+        z.index_put_((rows, columns), picked[2], accumulate=True)
+        return *picked, z
+
+    compiled = braze.compile(f, dynamic=dynamic, fullgraph=True)
+    x = torch.randn(5, 7, device="cuda")
+    for shift in range(3):
+        rows, columns = torch.tensor([0, 3, 1]) + shift % 2, torch.tensor([4, 0, 2]) + shift
+        for one, other in zip(compiled(x, rows, columns), f(x, rows, columns), strict=True):
+            torch.testing.assert_close(one, other)
+    assert compiled.counts()["captured"] == 1
+    ours, theirs = (x.clone().requires_grad_() for _ in range(2))
+    for leaf, function in ((ours, compiled), (theirs, f)):
+        sum(each.square().sum() for each in function(leaf, rows, columns)).backward()
+    torch.testing.assert_close(ours.grad, theirs.grad)
