@@ -433,8 +433,8 @@ def group_tensors(tensorlistlist: Any, with_indices: bool = False) -> dict[Any, 
 
 
 def prepare_transforms(takes_gradients: bool) -> None:
-    """Loads what torch.func loads when it is first used. What that warns of is PyTorch's own."""
-    with warnings.catch_warnings():
+    """Loads what torch.func loads at its first use. What that warns of is PyTorch's own, and no mode sees it."""
+    with warnings.catch_warnings(), torch._C.DisableTorchFunction():
         warnings.simplefilter("ignore")
         from torch._functorch import vmap
         from torch.autograd import forward_ad

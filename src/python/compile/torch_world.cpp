@@ -245,7 +245,9 @@ bool TorchWorld::may_call(PyObject* function) const {
 /// A handler is given the function itself. What leaves handlers out, or calls them, is no call that they see.
 PyObject* TorchWorld::stand_in_for(PyObject* function) const {
   const bool is_seen = modes_.are_calls_handled() && !torch_names().unseen_by_handlers.contains(function);
-  return is_seen ? nullptr : python::stand_in_for(function);
+  // Asked for in any case: what torch.func loads at its first use is loaded by that.
+  PyObject* other = python::stand_in_for(function);
+  return is_seen ? nullptr : other;
 }
 
 bool TorchWorld::gives_other_class(PyObject* function) const {

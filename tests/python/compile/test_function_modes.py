@@ -87,6 +87,10 @@ FUNCTIONS = [
     enters_another,
     leaves_them_out,
     lambda x: NET(x) + torch.add(x, 1).sum(),
+    lambda x: torch.vmap(adds)(x),
+    lambda x: torch.vmap(torch.sin, out_dims=1)(x),
+    lambda x: torch.vmap(lambda row, by: torch.add(row, torch.ones(3)) * by, (0, None))(x, 2),
+    lambda x: torch.vmap(torch.vmap(lambda one: torch.add(one, 1)))(x),
 ]
 AROUND = {
     "one": lambda k: [Scale(2)],
@@ -127,13 +131,45 @@ def test_that_change():
     assert fast.counts()["native"] == 0 and fast.reasons() == {}
 
 
-def test_state_of_a_mode():
+@pytest.mark.parametrize("function", [adds, lambda x: torch.vmap(adds)(x)])
+def test_state_of_a_mode(function):
     ours, theirs = Seen(), Seen()
-    fast = braze.compile(adds, fullgraph=True)
+    fast = braze.compile(function, fullgraph=True)
     for k in range(5):
-        same(within([ours], fast, fresh(k)), within([theirs], adds, fresh(k)))
+        same(within([ours], fast, fresh(k)), within([theirs], function, fresh(k)))
         assert ours.seen == theirs.seen
     assert fast.counts()["replayed"] > 2
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_around_vmap_within_the_function(dynamic):
+    def f(x, by):
+        with Scale(by):
+            y = torch.vmap(lambda row: torch.add(row, row.sin()))(x)
+        return torch.add(y, 1)
+
+    fast = braze.compile(f, dynamic=dynamic)
+    for k in range(8):
+        gradients = []
+        for function in (fast, f):
+            x = (torch.arange(6.0 + 3 * (k // 3)).reshape(-1, 3) + k).requires_grad_()
+            result = function(x, 2 + k // 4)
+            result.sum().backward()
+            gradients.append((result.detach(), x.grad))
+        same(*gradients)
+    assert fast.counts()["native"] == 0 and fast.counts()["replayed"] > 2
+
+
+@pytest.mark.parametrize("transform", [torch.func.grad, torch.func.hessian, torch.func.jacrev, torch.func.jacfwd])
+def test_around_derivatives(transform):
+    def f(x):
+        return transform(lambda one: torch.add(one, 1).sin().sum())(x)
+
+    ours, theirs = Seen(), Seen()
+    fast = braze.compile(f)
+    for k in range(4):
+        same(within([ours], fast, fresh(k)), within([theirs], f, fresh(k)))
+        assert ours.seen == theirs.seen
 
 
 def test_a_global_that_is_another_mode_than_that_around():

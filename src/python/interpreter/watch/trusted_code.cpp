@@ -213,11 +213,15 @@ bool TrustedCode::learn_constructor(Frame* frame) {
   return values_.learn(function, values_.sources().type_attribute(source, interned("__init__")));
 }
 
-bool TrustedCode::entered_from_trusted(Frame* frame) {
+void TrustedCode::keep_arguments(Frame* frame) {
   const PyCodeObject* code = frame->f_code;
   const int arguments = code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS) +
                         !!(code->co_flags & CO_VARKEYWORDS);
   for (int i = 0; i < arguments; ++i) keep_fresh(frame->localsplus[i]);
+}
+
+bool TrustedCode::entered_from_trusted(Frame* frame) {
+  keep_arguments(frame);
   return watch_.variables.learn_parameters(frame);
 }
 

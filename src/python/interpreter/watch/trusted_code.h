@@ -25,6 +25,8 @@ class TrustedCode final : Domain {
   void keep_fresh(PyObject* value);
   /// What that code enters: more of it, or what it was given to call.
   Way way_from_trusted(Frame* frame);
+  /// What that code gives to the frame that it enters.
+  void keep_arguments(Frame* frame);
   /// Before what that code was given to call.
   bool entered_from_trusted(Frame* frame);
 

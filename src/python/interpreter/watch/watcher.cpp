@@ -110,8 +110,13 @@ bool Watcher::entered(Frame* frame) {
     return watch_.run.abandon(Break::warns);
   }
   const bool from_around = activity().is_around;
-  const TrustedCode::Way way = from_around || entry == Entry::around ? watch_.trusted_code.way_from_trusted(frame)
-                                                                     : TrustedCode::Way::watched;
+  TrustedCode::Way way = from_around || entry == Entry::around ? watch_.trusted_code.way_from_trusted(frame)
+                                                               : TrustedCode::Way::watched;
+  // An operator of that code, under a mode that handles it.
+  if (from_around && way != TrustedCode::Way::unwatched && is_torch_handler(function)) {
+    watch_.trusted_code.keep_arguments(frame);
+    if (learn_torch_function(frame)) way = TrustedCode::Way::watched;
+  }
   if (way == TrustedCode::Way::unwatched) {
     watch_.run.activities.push_back({.is_around = true, .shares = activity().shares});
     return true;
