@@ -359,6 +359,8 @@ expressions(
     "torch.is_tensor(x)",
     "torch.is_floating_point(x)",
     "x.is_contiguous()",
+    "vars()",
+    "locals()['x'] is x",
 )
 expressions(
     "expression",
@@ -369,7 +371,5 @@ expressions(
     "memoryview(b'a')[0]",
     "iter(lambda: 1, 1)",
     "eval('1+1')",
-    "vars()",
-    "locals()['x'] is x",
     breaks=1,
 )

@@ -54,6 +54,20 @@ bool is_method_of_type(const PyCFunctionObject* function, const char* name) {
          reinterpret_cast<PyMethodDescrObject*>(own)->d_method == function->m_ml;
 }
 
+/// locals(), and vars() without an argument, read all cells of the frame. False, and no abandonment: the frame, and
+/// with it the dict, was there before the run.
+bool shows_variables(Watch& watch) {
+  const Frame* frame = PyThreadState_Get()->cframe->current_frame;
+  if (watch.run.root && watch.run.root->frame() == frame) return false;
+  const PyCodeObject* code = frame->f_code;
+  for (int i = 0; i < code->co_nlocalsplus; ++i) {
+    const bool is_cell = PyBytes_AS_STRING(code->co_localspluskinds)[i] & (CO_FAST_CELL | CO_FAST_FREE);
+    PyObject* cell = frame->localsplus[i];
+    if (is_cell && cell && PyCell_Check(cell) && PyCell_GET(cell) && !watch.variables.load_cell(cell)) return false;
+  }
+  return true;
+}
+
 bool is_check_of_type(const PyCFunctionObject* function) {
   return is_method_of_type(function, "__instancecheck__") || is_method_of_type(function, "__subclasscheck__");
 }
@@ -74,6 +88,8 @@ std::span<const Builtins::Row> Builtins::rows() {
       {"builtins", "iter", 1, 1, &B::iterate},
       {"builtins", "next", 1, any, &B::advance},
       {"builtins", "super", 0, any, &B::make},
+      {"builtins", "locals", 0, 0, &B::make},
+      {"builtins", "vars", 0, 0, &B::make},
       {"builtins", "id", 1, 1, &B::address},
       {"builtins", "vars", 1, 1, &B::instance_dict},
       {"builtins", "globals", 0, 0, &B::global_dict},
@@ -407,7 +423,9 @@ Builtins::Understood Builtins::advance(const Call& call) {
   return watch_.arrays.ask_next(iterator) && allow_made_result(Entry::known);
 }
 
-Builtins::Understood Builtins::make(const Call&) {
+Builtins::Understood Builtins::make(const Call& call) {
+  if ((call.name == "locals" || call.name == "vars") && !shows_variables(watch_))
+    return abandoned() ? Understood(false) : std::nullopt;
   return allow_made_result();
 }
 

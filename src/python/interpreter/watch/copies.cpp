@@ -13,13 +13,16 @@ namespace braze::interpreter {
 
 namespace {
 
-/// Methods by which a class takes a say in how its instances are taken apart.
-constexpr const char* say[] = {"__reduce_ex__", "__reduce__", "__getstate__"};
+bool is_of_object(PyObject* type, const char* name) {
+  return class_entry(type, name) == class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), name);
+}
 
+/// What a class may say is the state of its instances, by a method in Python.
 bool leaves_to_object(PyObject* type) {
-  for (const char* name : say)
-    if (class_entry(type, name) != class_entry(reinterpret_cast<PyObject*>(&PyBaseObject_Type), name)) return false;
-  return !class_entry(type, "__getnewargs_ex__");
+  PyObject* state = class_entry(type, "__getstate__");
+  return is_of_object(type, "__reduce_ex__") && is_of_object(type, "__reduce__") &&
+         (is_of_object(type, "__getstate__") || (state && PyFunction_Check(state))) &&
+         !class_entry(type, "__getnewargs_ex__");
 }
 
 Ref from_copyreg(const char* name) {
@@ -27,6 +30,20 @@ Ref from_copyreg(const char* name) {
   Ref found = Ref::steal(module ? PyObject_GetAttrString(module.get(), name) : nullptr);
   PyErr_Clear();
   return found;
+}
+
+/// Its class, and what its own `__getstate__` gives, as a dataclass with slots has one.
+bool reduce_by_own_state(Watch& watch, PyObject* object) {
+  PyObject* const name = interned("__getstate__");
+  PyObject* const attributes = guards::instance_dict(object);
+  const bool is_understood =
+      name && !(attributes && PyDict_GetItemWithError(attributes, name)) &&
+      !class_entry(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__getnewargs__") &&
+      watch.attributes.attribute(object, name) && watch.classes.special_function(object, "__getstate__") &&
+      watch.classes.keep_special(object, {"__reduce_ex__", "__reduce__", "__getnewargs_ex__", "__getnewargs__"});
+  if (!is_understood) return watch.run.abandon("a copy of an object of this kind", object);
+  watch.run.activity().reduces = object;
+  return watch.run.allow_made_result(Entry::known);
 }
 
 }  // namespace
@@ -60,6 +77,7 @@ bool Copies::reduce(PyObject* object, PyObject* const* arguments, Py_ssize_t cou
   if (asks_for_copy && (is_a(object, "torch.Size") || PyODict_CheckExact(object))) return reduce_builtin(object);
   if (!is_ordinary || !asks_for_copy || !leaves_to_object(type))
     return abandon("a copy of an object of this kind", object);
+  if (!is_of_object(type, "__getstate__")) return reduce_by_own_state(watch_, object);
   // A class is told its slots when it is first asked for them.
   const Ref slot_names = from_copyreg("_slotnames");
   const Ref slots = [&] {
@@ -122,6 +140,7 @@ void Copies::learn_reduced(PyObject* object, PyObject* parts) {
   values_.make(arguments);
   values_.learn(reinterpret_cast<PyObject*>(Py_TYPE(object)), type_source(values_, object));
   const guards::Source* source = values_.source_of(object);
+  if (!is_of_object(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__getstate__")) return;  // Watched.
   if (PyTuple_CheckExact(state) && PyTuple_GET_SIZE(state) == 2) {
     values_.make(state);
     values_.make(PyTuple_GET_ITEM(state, 1));
