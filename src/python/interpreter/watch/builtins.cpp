@@ -10,6 +10,7 @@
 #include "python/guards/storage_access.h"
 #include "python/interpreter/cpython.h"
 #include "python/interpreter/watch/absorb.h"
+#include "python/interpreter/watch/computing.h"
 #include "python/interpreter/watch/late_calls.h"
 #include "python/interpreter/watch/least_tensors.h"
 #include "python/interpreter/watch/look_ups.h"
@@ -120,6 +121,9 @@ std::span<const Builtins::Row> Builtins::rows() {
       {"_operator", "", 0, any, &B::operate},
       {"_collections", "_count_elements", 2, 2, &B::count_elements},
       {"math", "", 0, any, &B::compute},
+      {"_struct", "pack", 0, any, &B::compute},
+      {"_struct", "unpack", 0, any, &B::compute},
+      {"_struct", "calcsize", 0, any, &B::compute},
   };
   return rows;
 }
@@ -325,7 +329,7 @@ bool Builtins::call_by_what_it_does(const Call& call) {
   if (!calls && what_function_does(call.module, call.name) != Does::computes)
     return abandon("a builtin function that is not understood", call.function);
   return watch_.given.absorb_given(call.arguments, call.count, Given::items_given_to(call.name)) &&
-         allow_made_result(Entry::tensor) && looks();
+         allow_made_result(entry_of_computing(call.arguments, call.count)) && looks();
 }
 
 PyObject* Builtins::stand_in_for(PyObject* function) {
@@ -550,7 +554,8 @@ Builtins::Understood Builtins::count_elements(const Call& call) {
 }
 
 Builtins::Understood Builtins::compute(const Call& call) {
-  return watch_.given.absorb_given(call.arguments, call.count) && allow_made_result(Entry::tensor) && looks();
+  return watch_.given.absorb_given(call.arguments, call.count) &&
+         allow_made_result(entry_of_computing(call.arguments, call.count)) && looks();
 }
 
 }  // namespace braze::interpreter

@@ -7,6 +7,7 @@
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/watch/absorb.h"
+#include "python/interpreter/watch/computing.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/typed_dicts.h"
 #include "python/interpreter/watch/watch.h"
@@ -262,7 +263,7 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
   run_.looks_lazily |= is_exact_builtin(cls) && looking_iterators().contains(cls->tp_name);
   if (is_exact_builtin(cls) && (is_exception || pure_classes().contains(cls->tp_name)))
     return (is_exception || watch_.given.absorb_given(arguments, count, Given::items_given_to(cls->tp_name))) &&
-           allow_made_result(Entry::tensor) && looks();
+           allow_made_result(entry_of_computing(arguments, count)) && looks();
   if (std::string_view(cls->tp_name) == "collections.defaultdict" && is_exact_builtin(cls)) {
     if (count > 0 && !values_.is_known(arguments[0])) return abandon("a factory of unknown origin", arguments[0]);
     for (Py_ssize_t i = 1; i < count - by_name; ++i)
