@@ -100,6 +100,29 @@ PROGRAMS = {
             return x * all_of_them[0].n
         """,
     ),
+    "named_tuple_by_replace": (
+        2,
+        """
+        class State(typing.NamedTuple):
+            n: int
+            t: object
+        s = State(2, torch.zeros(3))
+        def f(x):
+            global s
+            s = s._replace(t=s.t + x)._replace(n=s.n + 1)
+            return x * s.n + s.t
+        """,
+    ),
+    "named_tuple_made_of_a_generator": (
+        2,
+        """
+        Given = collections.namedtuple("Given", "n v")
+        def args(i): return (Given(i + 2, i * 0.5),)
+        def f(x, g):
+            made = Given._make(one for one in g)
+            return x * made.n + made.v
+        """,
+    ),
     # ---- getattr() and its like
     "counter_by_getattr": (
         3,

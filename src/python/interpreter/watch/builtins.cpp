@@ -310,8 +310,10 @@ bool Builtins::make_instance(PyObject* self, PyObject* const* arguments, Py_ssiz
     run_.is_for_later |= is_code_of_enums(PyThreadState_Get()->cframe->current_frame);
     return abandon("__new__ of such a class", arguments[0]);
   }
-  if (base == &PyTuple_Type && count > 1 && !watch_.containers.iterate(arguments[1])) return false;
-  return allow_made_result();
+  if (base != &PyTuple_Type || count < 2) return allow_made_result();
+  if (!watch_.containers.iterate(arguments[1])) return false;
+  if (PyGen_CheckExact(arguments[1])) activity().collects = arguments[1];
+  return allow_made_result(Entry::known);
 }
 
 bool Builtins::call_bound(PyObject* function, PyObject* self, PyObject* const* arguments, Py_ssize_t count) {

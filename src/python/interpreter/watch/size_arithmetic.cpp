@@ -208,7 +208,7 @@ static bool only_holds(PyObject* callable, PyObject* const* arguments, Py_ssize_
   if (!PyCFunction_Check(callable) || named > 0) return false;
   const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
   if (PyCFunction_GET_SELF(callable) == reinterpret_cast<PyObject*>(&PyTuple_Type))  // Of named tuples.
-    return name == "__new__" && count == 2 && is_sequence(arguments[1]);
+    return name == "__new__" && count == 2 && (is_sequence(arguments[1]) || hands_on_items(arguments[1]));
   const auto function = function_of_module(callable);
   return function && function->module == "builtins" && name == "setattr" && count == 3;
 }
@@ -234,6 +234,17 @@ static bool tells_by_class(PyObject* const* arguments, Py_ssize_t count, bool as
   return asks_whether || !_PyType_Lookup(type, arguments[1]);
 }
 
+/// map(dict.pop, names, values), as _replace() of named tuples has it: what is under each name, or else the value.
+static bool takes_named(PyObject* const* arguments, Py_ssize_t count) {
+  PyObject* function = arguments[0];
+  PyObject* self = PyCFunction_Check(function) ? PyCFunction_GET_SELF(function) : nullptr;
+  if (count != 3 || !self || !PyDict_CheckExact(self) || !PyTuple_Check(arguments[1])) return false;
+  if (method_behind(self, function) != class_entry(reinterpret_cast<PyObject*>(&PyDict_Type), "pop")) return false;
+  PyObject** const names = PySequence_Fast_ITEMS(arguments[1]);
+  return std::all_of(names, names + PyTuple_GET_SIZE(arguments[1]),
+                     [](PyObject* name) { return PyUnicode_CheckExact(name); });
+}
+
 /// What a call of C code does with the sizes that it is given. True: it is said.
 bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_ssize_t count) {
   if (callable == reinterpret_cast<PyObject*>(&PyLong_Type) && count == 1 &&
@@ -256,7 +267,8 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
   if (PyType_Check(callable) && is_iterator_of_others(reinterpret_cast<PyTypeObject*>(callable))) {
     // The items are handed on as they are, also to code in Python. Who is given them by C code looks.
     if (calls_for_items(reinterpret_cast<PyTypeObject*>(callable)) &&
-        (count == 0 || (!PyFunction_Check(arguments[0]) && !Py_IS_TYPE(arguments[0], &PyMethod_Type))))
+        (count == 0 || (!PyFunction_Check(arguments[0]) && !Py_IS_TYPE(arguments[0], &PyMethod_Type) &&
+                        !takes_named(arguments, count))))
       return false;
     if (std::any_of(arguments, arguments + count, [&](PyObject* one) { return values_.numbers().size_of(one); }))
       return false;
