@@ -38,7 +38,8 @@ def text_of(settings: tuple[tuple[str, Any], ...]) -> str:
 
 def _real(given: list[torch.Tensor], name: str, settings: str) -> list[torch.Tensor]:
     function = ADAPTED.get(name) or _namespace(name)
-    found = function(*[one.numpy() for one in given], **_settings_of(settings))
+    # An argument of the graph may stand for itself without its history.
+    found = function(*[one.detach().numpy() for one in given], **_settings_of(settings))
     made = [torch.from_numpy(_owned(part)) for part in (found if isinstance(found, tuple) else (found,))]
     forms = ROWS[name](*given, **_settings_of(settings))
     for one, (shape, kind) in zip(made, forms, strict=True):

@@ -87,3 +87,21 @@ def test_is_right_of_sizes_that_vary(line):
     for rows in (3, 5):
         x = drawn(rows, shape=(rows, 4))
         alike(outcome(fast, x), outcome(f, x))
+
+
+def test_of_what_stands_apart_from_its_history():
+    """The graph is given the tensor itself, of which gradients are wanted."""
+
+    def f(x):
+        a, b = x.detach().numpy(), x.data.numpy()
+        return np.sort(a), np.percentile(a, [20, 80]), np.fft.rfft(b), np.linalg.norm(b), (x * 2).sum()
+
+    with torch.enable_grad():
+        fast = C.CompiledFunction(f, fullgraph=True)
+        for seed in range(3):
+            x, other = drawn(seed).requires_grad_(), drawn(seed).requires_grad_()
+            ours, theirs = fast(x), f(other)
+            alike(ours, theirs)
+            ours[-1].backward()
+            assert torch.equal(x.grad, torch.full_like(x, 2.0))
+    assert fast.counts() == {"captured": 1, "replayed": 2, "native": 0}
