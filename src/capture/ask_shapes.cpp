@@ -181,7 +181,7 @@ constexpr DecidesShape kDecideShapes[] = {
 };
 
 /// Operators whose integers count from one: a zero would be a place before the first.
-constexpr std::string_view kCountFromOne[] = {"aten::linalg_ldl_solve", "aten::linalg_lu_solve", "aten::lu_unpack"};
+constexpr std::string_view kCountFromOne[] = {"aten::linalg_ldl_solve", "aten::linalg_lu_solve"};
 
 /// Both have the same sizes. Of an expanded tensor, which may not be written into, each element once.
 void copy_elements(at::Tensor to, at::Tensor from) {
@@ -231,6 +231,10 @@ constexpr std::string_view kRightMeta[] = {"aten::_scaled_dot_product_flash_atte
                                            "aten::select_scatter",
                                            "aten::diagonal_scatter",
                                            "aten::as_strided_scatter"};
+
+/// Operators whose kernels believe the sizes of one operand that another has: asked at sizes of which some are not
+/// alike, as those of two arguments are, they write beyond the end. Their Meta kernels are right on all layouts.
+constexpr std::string_view kTrusting[] = {"aten::lu_unpack"};
 
 /// Operators whose Meta kernels are Python functions, the first of which imports some 500 modules (250 ms). None's
 /// shapes depend on the elements.
@@ -385,6 +389,7 @@ bool is_meta_right(const OpEntry& entry, std::span<const c10::IValue> arguments)
   // Nor can they tell on which of several devices a result lies.
   if (!device_of(arguments).is_one) return false;
   if (entry.random && !uses_default_generator(entry, arguments)) return true;
+  if (std::ranges::find(kTrusting, name) != std::end(kTrusting)) return true;
   if (std::ranges::find(kWrongMeta, name) != std::end(kWrongMeta)) return false;
   // What an operator of the user's does is not to be done once more.
   if (!name.starts_with("aten::") || std::ranges::find(kRightMeta, name) != std::end(kRightMeta)) return true;

@@ -251,6 +251,15 @@ def test_singular_values_of_matrices_higher_and_lower_than_wide():
     run(torch.linalg.svdvals, rows(5, 8, 3, 12, 2, 33, 6, 1))
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_parts_of_a_factorised_matrix(dynamic):
+    """Whose pivots are another argument: its kernel asks nobody whether they are as many as the matrix's rows."""
+    matrices = [torch.randn(*sizes) for sizes in ((3, 3, 5), (4, 6, 5), (2, 5, 5), (7, 4, 9), (5, 9, 3), (3, 5))]
+    factors = [tuple(torch.linalg.lu_factor(matrix)) for matrix in matrices]
+    run(lambda lu, pivots: torch.lu_unpack(lu, pivots), factors, dynamic=dynamic)
+    run(lambda lu, pivots: torch.lu_unpack(lu, pivots, unpack_data=False)[0], factors, dynamic=dynamic)
+
+
 def test_indices_into_nothing_raise():
     def f(x):
         return x.scatter(0, torch.zeros(1, 6, dtype=torch.long), 2.0)
