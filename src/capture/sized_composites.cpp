@@ -117,9 +117,11 @@ std::optional<c10::IValue> multi_dot(Arguments arguments) {
     product = a * c * (b + d) > b * d * (a + c) ? at::mm(all[0], at::mm(all[1], all[2]))
                                                 : at::mm(at::mm(all[0], all[1]), all[2]);
   }
-  if (has_row) product = product.squeeze(0);
-  if (has_column) product = product.squeeze(-1);
-  return product;
+  // A view in any case, as PyTorch gives it.
+  std::vector<c10::SymInt> sizes;
+  if (!has_row) sizes.push_back(product.sym_size(0));
+  if (!has_column) sizes.push_back(product.sym_size(1));
+  return product.view_symint(sizes);
 }
 
 /// Differences of neighbours along each dimension, in which they lie `spacing` apart.

@@ -59,7 +59,10 @@ FormResult pad_sequence(FormArguments arguments) {
     // Of rows: how other layouts are padded depends on whether anything is added.
     padded.push_back(at::constant_pad_nd_symint(one.contiguous(), pads, arguments[2].toScalar()));
   }
-  return at::stack(padded, arguments[1].toBool() ? 0 : 1);
+  const at::Tensor batch = at::stack(padded, arguments[1].toBool() ? 0 : 1);
+  // PyTorch fills it, and then writes one sequence after the other.
+  for (size_t writes = 0; writes <= padded.size(); ++writes) batch.unsafeGetTensorImpl()->bump_version();
+  return batch;
 }
 
 /// Two dimensions, of which the shorter one says how long the diagonal is; where it goes on below the last column,

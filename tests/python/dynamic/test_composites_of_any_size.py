@@ -357,3 +357,24 @@ def test_the_log_names_a_composite_operator(caplog):
         compiled(torch.randn(6, 4))
     braze.set_logs()
     assert "asked for by aten::vander" in caplog.text
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("gradients", [False, True])
+def test_what_is_known_of_results_beside_their_elements(dynamic, gradients):
+    """How often a result was written, and, where autograd sees it, whether it is a view."""
+
+    def f(x, y):
+        chains = [torch.linalg.multi_dot(chain) for chain in ([x, x.t()], [x, x.t(), x], [x[0], x.t(), x, x[1]])]
+        batches = [nn.utils.rnn.pad_sequence([x, y], first) for first in (True, False)]
+        return *chains, *batches, nn.utils.rnn.pad_sequence([x]), torch.linalg.multi_dot([x[0], x[1]])
+
+    compiled = braze.compile(f, dynamic=dynamic)
+    for n, m in ((4, 7), (5, 3), (8, 8), (3, 11)):
+        x, y = torch.randn(n, 6), torch.randn(m, 6)
+        with torch.set_grad_enabled(gradients):
+            given = [one.clone().requires_grad_(gradients) for one in (x, y)]
+            for mine, eager in zip(compiled(*given), f(*given), strict=True):
+                torch.testing.assert_close(mine, eager, rtol=1e-3, atol=1e-3)
+                assert mine._version == eager._version
+                assert not gradients or (mine._base is None) == (eager._base is None)
