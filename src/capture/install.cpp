@@ -31,6 +31,7 @@ class Kernel final : public c10::OperatorKernel {
         fills_(entry->outs == 0 && std::ranges::find(kFilling, entry->op.schema().name()) != std::end(kFilling)),
         takes_indices_(takes_indices(entry->op.schema().name()) && entry->outs == 0) {}
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    if (takes_indices_ && Tracer::current()) move_indices(*stack, entry_->arguments);  // That is recorded, too.
     const RunForReal guard;
     if (entry_->passes || builds_python_tensor()) return op.callBoxed(stack);
     Tracer* tracer = Tracer::current();
@@ -38,7 +39,6 @@ class Kernel final : public c10::OperatorKernel {
       throw UserError(
           "braze: a tensor of a finished trace was used. Tensors made while tracing do not outlive the "
           "traced function, except as its results: do not keep them in attributes or globals.");
-    if (takes_indices_) move_indices(*stack, entry_->arguments);
     TapeRecorder* tape = TapeRecorder::current();
     if (tape)
       tape->keep(*entry_, stack, [&] { tracer->impl().record(*entry_, stack); });
