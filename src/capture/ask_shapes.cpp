@@ -340,6 +340,14 @@ Shapes group_norm(const OpEntry&, std::span<const c10::IValue> arguments, const 
   return shapes;
 }
 
+/// As many places as the caller says, which spares adding up the repeats.
+Shapes repeated_places(const OpEntry&, std::span<const c10::IValue> arguments, const SizesAt& at) {
+  Shapes shapes = stand_ins_for(arguments, [](const c10::IValue& argument) { return argument; });
+  const at::TensorOptions options = arguments[0].toTensor().options().device(c10::kMeta);
+  shapes.results = {at::empty({at(arguments[1]).toInt()}, options)};
+  return shapes;
+}
+
 /// Operators whose answer is known here: their real kernels take long, and their Meta kernels are Python functions.
 struct OwnAnswer {
   std::string_view name;
@@ -349,6 +357,7 @@ constexpr OwnAnswer kOwnAnswers[] = {
     {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", gradients_by_length},
     {"aten::_scaled_dot_product_cudnn_attention_backward", gradients_as_operands},
     {"aten::native_group_norm", group_norm},
+    {"aten::repeat_interleave", repeated_places},
 };
 
 /// Bytes of operands up to which the real kernel answers sooner; at sizes that are no example's, which are larger,
@@ -436,6 +445,11 @@ bool uses_default_generator(const OpEntry& entry, std::span<const c10::IValue> a
   return entry.random && std::ranges::none_of(arguments, [](const c10::IValue& v) { return v.isGenerator(); });
 }
 
+bool is_dynamic(const OpEntry& entry, std::span<const c10::IValue> arguments) {
+  const bool is_told = entry.op.schema().name() == "aten::repeat_interleave" && !arguments[1].isNone();
+  return entry.dynamic && !is_told;
+}
+
 bool has_known_shape(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments) {
   const auto row = std::ranges::find(kDecideShapes, entry.op.schema().name(), &DecidesShape::name);
   if (row == std::end(kDecideShapes) || entry.writes) return false;
@@ -446,8 +460,8 @@ bool has_known_shape(Recorder& recorder, const OpEntry& entry, std::span<const c
   return is_known;
 }
 
-/// Kernels that PyTorch means for its own calls do not look whether the sizes of several tensors go together: at sizes
-/// that the program never has, they would read and write beside their arguments.
+/// Kernels that PyTorch means for its own calls do not look whether the sizes of several tensors go together: at
+/// sizes that the program never has, they would read and write beside their arguments.
 static bool is_unchecked(const OpEntry& entry, std::span<const c10::IValue> arguments) {
   if (!std::string_view(entry.op.schema().name()).starts_with("aten::_")) return false;
   size_t tensors = 0;

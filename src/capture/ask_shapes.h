@@ -38,6 +38,8 @@ struct Shapes {
 /// A value read by the operator as a plain number stays in the payload; anything else is an operand.
 bool is_operand(const at::Tensor& tensor);
 bool uses_default_generator(const OpEntry& entry, std::span<const c10::IValue> arguments);
+/// The elements of arguments decide the shape of the result, and the call does not say what it is.
+bool is_dynamic(const OpEntry& entry, std::span<const c10::IValue> arguments);
 /// The elements of one argument decide the shape, and are known: no input decides them.
 bool has_known_shape(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments);
 

@@ -285,7 +285,7 @@ class CallRecorder {
 /// Numbers that inputs decide, where the call must know them: they decide shapes, or are read when it is recorded.
 void fix_numbers(const OpEntry& entry, std::span<c10::IValue> arguments) {
   const CallDevice device = capture::device_of(arguments);
-  const bool all = entry.dynamic || !returns_only_tensors(entry) || numbers_decide_shapes(entry);
+  const bool all = is_dynamic(entry, arguments) || !returns_only_tensors(entry) || numbers_decide_shapes(entry);
   const bool on_cpu = device.device.value_or(c10::Device(c10::kCPU)).is_cpu();
   for (c10::IValue& argument : arguments)
     if (can_be_fixed(argument) && (all || !takes_number(argument, on_cpu))) argument = specialised(argument);
@@ -314,7 +314,8 @@ void record_fallback(Recorder& recorder, const OpEntry& entry, Stack* stack, Sha
     throw UserError(
         concat("braze: ", entry.op.schema().name(), " may warn, and the filters of warnings have changed"));
   fix_numbers(entry, {stack->data() + stack->size() - entry.arguments, entry.arguments});
-  if (!returns_only_tensors(entry) || (entry.dynamic && !has_known_shape(recorder, entry, arguments)))
+  if (!returns_only_tensors(entry) ||
+      (is_dynamic(entry, arguments) && !has_known_shape(recorder, entry, arguments)))
     return record_frozen(recorder, entry, stack);
   if (uses_default_generator(entry, arguments)) recorder.generator().sync(recorder);
   Stack results = CallRecorder(recorder, entry, arguments).run(guessed);

@@ -342,7 +342,8 @@ std::optional<Held> symbols_to_hold(ir::ShapeEnv& env, const OpEntry& entry,
 }  // namespace
 
 bool may_guess_shapes(Recorder& recorder, const OpEntry& entry, std::span<const c10::IValue> arguments) {
-  if (entry.moves_view || entry.outs > 0 || entry.dynamic || has_known_shape(recorder, entry, arguments))
+  if (entry.moves_view || entry.outs > 0 || is_dynamic(entry, arguments) ||
+      has_known_shape(recorder, entry, arguments))
     return false;
   for (const c10::Argument& result : entry.op.schema().returns())
     if (result.alias_info() && !result.alias_info()->isWrite()) return false;  // A view.

@@ -19,6 +19,10 @@ def tensors(*sizes):
     return [(torch.randn(*each),) for each in sizes]
 
 
+REPEATED = [
+    (x, 3 + torch.arange(len(x)).eq(0).long() - torch.arange(len(x)).eq(1).long())
+    for (x,) in tensors((4, 6), (7, 6), (5, 6), (9, 6))
+]
 SIGNALS = tensors((2, 64), (3, 80), (4, 100), (5, 128), (6, 74), (33, 50))
 FIRST_OF_ONE = tensors((1, 4, 6), (1, 7, 6), (1, 9, 6), (1, 3, 6), (1, 30, 6))  # Batches of one.
 
@@ -57,6 +61,14 @@ GRU = nn.GRU(6, 5, batch_first=True, bidirectional=True)
 RNN = nn.RNN(6, 5, 2, batch_first=True)
 
 OPERATORS = {
+    "as many repeats as is told": (
+        lambda x, counts: torch.repeat_interleave(x * 2, counts, dim=0, output_size=3 * x.shape[0]) + 1,
+        REPEATED,
+    ),
+    "repeats of places": (
+        lambda x, counts: x[torch.ops.aten.repeat_interleave.Tensor(counts, output_size=3 * x.shape[0])],
+        REPEATED,
+    ),
     # The sizes at which an operator is asked grew alike, so that half of one seemed to be another one.
     "half of a spectrum": (torch.fft.rfft, SIGNALS),
     "a spectrum and back": (lambda x: torch.fft.irfft(torch.fft.rfft(x), n=x.shape[1]), SIGNALS),
