@@ -28,6 +28,10 @@ class LibraryWorld : public interpreter::TensorWorld {
   bool is_library(PyCodeObject* code) const override;
   bool is_plain_script(PyObject* function) const override;
   void make_attribute(PyObject* object, PyObject* name) const override;
+  guards::Ref called_instead(PyObject* object, PyObject* const* arguments, Py_ssize_t count,
+                             PyObject* names) const override {
+    return python::called_instead(object, arguments, count, names);
+  }
   PyObject* tensor_type() const override { return torch_names().tensor_type; }
 };
 
@@ -79,10 +83,6 @@ class TorchWorld final : public LibraryWorld {
   }
   void compiling_flag_was_read() override { capture::note_compiling_flag_was_read(); }
   bool is_operator(PyObject* object) const override;
-  guards::Ref called_instead(PyObject* object, PyObject* const* arguments, Py_ssize_t count,
-                             PyObject* names) const override {
-    return python::called_instead(object, arguments, count, names);
-  }
   PythonGradient python_gradient_of(PyObject* object) const override;
   bool may_read_without_grad(PyObject* tensor, PyObject* name) const override;
   std::optional<interpreter::Break> why_not(PyObject* name) const override;

@@ -120,8 +120,35 @@ class ModeWorld {
   virtual bool are_calls_handled() const = 0;
 };
 
+/// Operators that PyTorch has as objects.
+class OperatorWorld {
+ public:
+  virtual ~OperatorWorld() = default;
+
+  /// An operator of torch.ops, or an overload of one, that computes on its arguments alone. Python functions that
+  /// are part of it may run.
+  virtual bool is_operator(PyObject* object) const = 0;
+  /// What is called in the place of an operator of torch.ops, such as the overload that the call means; the
+  /// arguments by name are the last ones. Null: nothing.
+  virtual Ref called_instead(PyObject* /*object*/, PyObject* const* /*arguments*/, Py_ssize_t /*count*/,
+                             PyObject* /*names*/) const {
+    return {};
+  }
+  /// A gradient that Python code computes: of an operator, or of a torch.autograd.Function, given its class. Or one
+  /// that a function of TorchScript computes by itself.
+  struct PythonGradient {
+    bool is_there = false;
+    PyObject* form = nullptr;  ///< What a run calls in its place, with it as the first argument. Null: it cannot.
+  };
+  virtual PythonGradient python_gradient_of(PyObject*) const { return {}; }
+  /// A function of TorchScript that computes on its arguments alone, by operators.
+  virtual bool is_plain_script(PyObject*) const { return false; }
+  /// torch.ops, its namespaces and packets make what they are asked for when they are first asked: has that done.
+  virtual void make_attribute(PyObject* object, PyObject* name) const = 0;
+};
+
 /// Tensors themselves, and torch's functions of them.
-class TensorWorld {
+class TensorWorld : public OperatorWorld {
  public:
   virtual ~TensorWorld() = default;
   virtual bool is_tensor(PyObject* object) const = 0;
@@ -149,26 +176,6 @@ class TensorWorld {
   virtual bool keep_tensor_class(PyTypeObject*) { return false; }
   /// torch.Tensor._make_subclass.
   virtual bool gives_other_class(PyObject*) const { return false; }
-  /// An operator of torch.ops, or an overload of one, that computes on its arguments alone. Python functions that
-  /// are part of it may run.
-  virtual bool is_operator(PyObject* object) const = 0;
-  /// What is called in the place of an operator of torch.ops, such as the overload that the call means; the
-  /// arguments by name are the last ones. Null: nothing.
-  virtual Ref called_instead(PyObject* /*object*/, PyObject* const* /*arguments*/, Py_ssize_t /*count*/,
-                             PyObject* /*names*/) const {
-    return {};
-  }
-  /// A gradient that Python code computes: of an operator, or of a torch.autograd.Function, given its class. Or one
-  /// that a function of TorchScript computes by itself.
-  struct PythonGradient {
-    bool is_there = false;
-    PyObject* form = nullptr;  ///< What a run calls in its place, with it as the first argument. Null: it cannot.
-  };
-  virtual PythonGradient python_gradient_of(PyObject*) const { return {}; }
-  /// A function of TorchScript that computes on its arguments alone, by operators.
-  virtual bool is_plain_script(PyObject*) const { return false; }
-  /// torch.ops, its namespaces and packets make what they are asked for when they are first asked: has that done.
-  virtual void make_attribute(PyObject* object, PyObject* name) const = 0;
   /// Nothing that the run may see of a tensor without gradients depends on how it came to be.
   virtual bool may_read_without_grad(PyObject* tensor, PyObject* name) const = 0;
   /// Why a method of tensors, or an attribute of one, is refused, in other words than "it is not understood".
