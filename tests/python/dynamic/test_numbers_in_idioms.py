@@ -4,6 +4,7 @@ merged dicts, partials. Few captures serve all calls."""
 import collections
 import dataclasses
 import functools
+import sys
 import types
 import typing
 
@@ -266,6 +267,27 @@ PROGRAMS = {
             return x
         """,
     ),
+    "united_dicts": (
+        2,
+        """
+        def args(i): return ({"a": i + 2},)
+        def f(x, d):
+            both = {"a": 1, "b": 3} | d
+            both |= {"c": d["a"] * 2}
+            return x * both["a"] + both["b"] + both["c"]
+        """,
+    ),
+    "kept_in_a_deque": (
+        2,
+        """
+        kept = collections.deque(maxlen=3)
+        def args(i): return (i * 0.5, i + 2)
+        def f(x, v, n):
+            kept.append(v)
+            kept.appendleft(n)
+            return x * v + n
+        """,
+    ),
     "partial_of_a_function": (
         2,
         """
@@ -305,3 +327,19 @@ def test_few_captures_serve_all_calls(name, dynamic):
     assert counts["native"] == 0 or dynamic is False
     if dynamic is None:
         assert counts["captured"] <= most
+
+
+def test_sums_of_floats():
+    """From Python 3.12 on C code adds them in a way of its own."""
+
+    def mean(x, losses):
+        return x * (sum(losses) / len(losses)), sum(losses)
+
+    compiled = braze.compile(mean)
+    for losses in ([0.5, 0.25], [1.5, 0.1], [-0.0, -0.0], [1e300, 1e300], [0.1, 0.7], [2.5, float("inf")]):
+        ours, theirs = compiled(torch.ones(2), losses), mean(torch.ones(2), losses)
+        assert str(ours) == str(theirs)
+    for losses in ([-0.0], [3, 0.5], [0.5, 3], [0.5, True], [], [0.1] * 20):
+        if losses:
+            assert str(compiled(torch.ones(2), losses)) == str(mean(torch.ones(2), losses))
+    assert sys.version_info >= (3, 12) or compiled.counts()["captured"] <= 9

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "python/guards/deque.h"
 #include "python/guards/torch_values.h"
 #include "python/interpreter/activation.h"
 #include "python/interpreter/watch/look_ups.h"
@@ -115,6 +116,9 @@ void Sizes::compute_size(PyObject*& left, PyObject*& right, int operation) {
     // Sequences are put together item by item.
     if (operation % NB_INPLACE_ADD == NB_ADD && is_sequence(left) && is_sequence(right)) return;
     if (operation % NB_INPLACE_ADD == NB_MULTIPLY && (is_sequence(left) || is_sequence(right))) return;
+    // A dict of both has the values of both.
+    const auto hands_on = [&](PyObject* dict) { return is_plain_dict(dict) && !size_keyed_.contains(dict); };
+    if (operation % NB_INPLACE_ADD == NB_OR && hands_on(left) && hands_on(right)) return;
     values_.numbers().settle_sizes_within(left);
     return values_.numbers().settle_sizes_within(right);
   }
@@ -234,6 +238,32 @@ static bool tells_by_class(PyObject* const* arguments, Py_ssize_t count, bool as
   return asks_whether || !_PyType_Lookup(type, arguments[1]);
 }
 
+/// `sum` of a list or tuple of floats: C code adds one after the other, beginning with 0. From Python 3.12 on it
+/// does otherwise. False: they are not all floats, or none varies.
+static bool adds_floats(Watch& watch, PyObject* sequence) {
+  if (PY_VERSION_HEX >= 0x030C0000 || !is_sequence(sequence)) return false;
+  Numbers& numbers = watch.run.values.numbers();
+  constexpr Py_ssize_t most = 16;
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(sequence);
+  PyObject** const items = PySequence_Fast_ITEMS(sequence);
+  const auto varies = [&](PyObject* item) { return numbers.derived_of(item) != nullptr; };
+  if (count > most || !std::all_of(items, items + count, [](PyObject* item) { return PyFloat_CheckExact(item); }) ||
+      std::none_of(items, items + count, varies))
+    return false;
+  double sum = 0;
+  Ref so_far = Ref::steal(PyLong_FromLong(0));
+  for (Py_ssize_t i = 0; so_far && i < count; ++i) {
+    const bool is_derived = varies(so_far.get()) || varies(items[i]);
+    if (is_derived && !watch.derived_numbers.binary(so_far.get(), items[i], NB_ADD)) return false;
+    sum += PyFloat_AS_DOUBLE(items[i]);
+    if (is_derived && i + 1 == count) return true;
+    auto derived = std::exchange(watch.run.activity().derived, nullptr);
+    so_far =
+        derived ? Ref::borrow(numbers.make_derived(sum, std::move(derived))) : Ref::steal(PyFloat_FromDouble(sum));
+  }
+  return false;
+}
+
 /// map(dict.pop, names, values), as _replace() of named tuples has it: what is under each name, or else the value.
 static bool takes_named(PyObject* const* arguments, Py_ssize_t count) {
   PyObject* function = arguments[0];
@@ -260,7 +290,9 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
   if (callable == reinterpret_cast<PyObject*>(&PySlice_Type)) return true;  // Who slices looks.
   if (is_a(callable, "operator.itemgetter") && count == 1 && is_sequence(arguments[0])) return true;
   if (callable == reinterpret_cast<PyObject*>(&PyType_Type) && count == 1) return true;
-  if (only_holds(callable, arguments, count, run_.keyword_names ? PyTuple_GET_SIZE(run_.keyword_names) : 0))
+  // A copy of a dict would have its keys.
+  if (!(count > 0 && size_keyed_.contains(arguments[0])) &&
+      only_holds(callable, arguments, count, run_.keyword_names ? PyTuple_GET_SIZE(run_.keyword_names) : 0))
     return true;
   if (stores_attribute(callable, count)) return true;
   if (callable == reinterpret_cast<PyObject*>(&_PyWeakref_RefType) && count == 1) return true;
@@ -285,6 +317,9 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
       return is_method(PyODict_Check(arguments[0]) ? PyODict_Type : PyDict_Type, method);
     };
     if (count == 2 && is_method(PyList_Type, "append")) return true;
+    if (count == 2 && guards::is_deque(arguments[0]) && Py_TYPE(arguments[0]) == PyDescr_TYPE(callable) &&
+        text_of(PyDescr_NAME(callable)).starts_with("append"))
+      return true;
     if (count == 1 && (is_method(PyList_Type, "clear") || is_dict_method("clear"))) return true;
     // Keys are looked at, and the values handed on.
     const Py_ssize_t unnamed = count - (run_.keyword_names ? PyTuple_GET_SIZE(run_.keyword_names) : 0);
@@ -402,6 +437,7 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
     values_.numbers().settle_sizes_within(arguments[1]);
     return true;
   }
+  if (from == "builtins" && name == "sum" && count == 1 && adds_floats(watch_, arguments[0])) return true;
   const bool is_product = from == "math" && name == "prod";
   const bool is_sum = from == "builtins" && name == "sum";
   // The start is the last argument, whether it has a keyword or not.

@@ -105,16 +105,15 @@ static bool is_place(Values& values, PyObject* list, PyObject* index, ir::Size s
 
 /// A size as a key of a dict or set: it is one of its keys, or none of them. All keys are guarded, as another call
 /// asks for another one.
-/// \param stores  `d[n] = value` of a dict that existed before: n is one of its keys, or a further one, and a
-/// replay
-///                stores the value under the number of that call. False: it is no such dict.
+/// \param stores  `d[n] = value`: n is one of its keys, or a further one, and a replay stores the value under the
+///                number of that call. False: it is no such dict.
 bool Sizes::finds_key(PyObject* container, PyObject* key, bool stores) {
   if (stores && PyList_CheckExact(container)) {
     const std::optional<ir::Size> size = as_size(key);
     return size && is_place(values_, container, key, *size);
   }
-  if (stores && (!is_varying(values_, key) || !is_plain_dict(container) || !values_.source_of(container)))
-    return false;
+  const bool is_ours = values_.source_of(container) || values_.is_made(container);
+  if (stores && (!is_varying(values_, key) || !is_plain_dict(container) || !is_ours)) return false;
   const bool among_sizes = size_keyed_.contains(container);
   if (among_sizes && equals_no_number(key)) return true;
   if (!(is_varying(values_, key) || among_sizes) || !as_size(key) || PyObject_Size(container) > most_compared)
