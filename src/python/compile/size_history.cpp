@@ -88,8 +88,9 @@ VaryingForm SizeHistory::note(const std::string& path, const at::Tensor& tensor,
   const auto rank = static_cast<size_t>(tensor.dim());
   VaryingForm varying{std::vector<capture::Varying>(rank), c10::SmallVector<bool, 5>(rank, false)};
   const bool of_data = is_within(data_paths_, path);
-  if ((dynamic == Dynamic::never && !of_data) || state_ != State::open || forms_.size() > most_paths)
-    return varying;
+  // Without being asked to, and where nothing is to: what is marked does.
+  const bool may_vary = dynamic != Dynamic::never || of_data;
+  if ((!may_vary && marks.empty()) || state_ != State::open || forms_.size() > most_paths) return varying;
   const auto [at, is_new] = forms_.try_emplace(path);
   Form& form = at->second;
   if (is_new || form.sizes.size() != rank)
@@ -109,7 +110,7 @@ VaryingForm SizeHistory::note(const std::string& path, const at::Tensor& tensor,
   };
   for (size_t k = 0; k < rank; ++k) {
     capture::Varying& one = varying.sizes[k];
-    one.varies = dynamic == Dynamic::always || form.sizes_vary[k] || has(marks.maybe, k);
+    one.varies = dynamic == Dynamic::always || (may_vary && form.sizes_vary[k]) || has(marks.maybe, k);
     if (const auto found = marks.dynamic.find(static_cast<int64_t>(k)); found != marks.dynamic.end())
       one = found->second;
     const int64_t size = tensor.sizes()[k];

@@ -87,9 +87,9 @@ void TorchSizes::keep_tracer(PyObject* tensor, const guards::Source* source) {
 bool TorchSizes::may_vary(std::span<PyObject* const> given) const {
   if (!history_) return false;
   if (history_->has_data() || history_->has_draws()) return true;
-  if (dynamic_ == Dynamic::never) return false;
-  if (dynamic_ == Dynamic::always || !history_->empty() || history_->expects_numbers() || history_->expects_sizes())
-    return true;
+  if (dynamic_ == Dynamic::always) return true;
+  const bool by_history = !history_->empty() || history_->expects_numbers() || history_->expects_sizes();
+  if (dynamic_ != Dynamic::never && by_history) return true;
   return std::ranges::any_of(
       given, [&](PyObject* one) { return one && guards::is_tensor(one) && !marks_of(one).empty(); });
 }

@@ -245,6 +245,28 @@ def test_marked_static():
     assert compiled.counts()["captured"] == 3
 
 
+@pytest.mark.parametrize("mark", [braze.compiler.mark_dynamic, braze.compiler.maybe_mark_dynamic])
+@pytest.mark.parametrize("wants_gradients", [False, True])
+def test_marks_where_nothing_else_varies(mark, wants_gradients):
+    """As torch.compile has it, `dynamic=False` is about what is not marked."""
+    functions = (view_of_a_size, lambda x: x.t().contiguous() * x.shape[0] + x.shape[1])
+    for function, dim, count in [(functions[0], 0, 1), (functions[1], 0, 1), (functions[1], 1, 4)]:
+        compiled = braze.compile(function, dynamic=False)
+        for n in (4, 6, 9, 12):
+            x, other = (torch.linspace(0, 1, n * 6).reshape(n, 6).requires_grad_(wants_gradients) for _ in "ab")
+            mark(x, dim)
+            with torch.set_grad_enabled(wants_gradients):
+                ours, theirs = compiled(x), function(other)
+                sums = ours.sum(), theirs.sum()
+            same(ours, theirs)
+            if wants_gradients:
+                one, two = (torch.autograd.grad(*pair)[0] for pair in zip(sums, (x, other), strict=True))
+                same(one, two)
+        assert compiled.counts()["captured"] == count
+        for x in (torch.ones(5, 8), torch.ones(5, 4)):  # Not marked.
+            same(compiled(x), function(x))
+
+
 @pytest.mark.parametrize(
     ("function", "text"),
     [
