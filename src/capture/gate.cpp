@@ -16,6 +16,7 @@
 #include "capture/known_masks.h"
 #include "capture/number_calls.h"
 #include "capture/numbers_in_calls.h"
+#include "capture/placeholders.h"
 #include "capture/recorder.h"
 #include "capture/recurrent_layers.h"
 #include "capture/rerun_gradients.h"
@@ -236,6 +237,8 @@ struct GateKernel {
     if (!current_gate || !tracer || !c10::impl::tls_local_dispatch_key_set().included_.has(kKey))
       return op.redispatchBoxed(below, stack);
     const ParsedNumbers::OperatorScope running;
+    const size_t count = op.schema().arguments().size();
+    put_placeholders({stack->data() + stack->size() - count, count});
     if (running.is_outermost()) put_parsed_numbers(op, stack);
     const bool is_new = current_gate->called_.insert(op).second;
     if (is_new && is_pytorchs(op)) check(op);

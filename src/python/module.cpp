@@ -39,6 +39,7 @@ PYBIND11_MODULE(_C, m) {
   braze::runtime::install_evaluate_hook();
   braze::runtime::install_phase_ranges();
   braze_python::install_cuda_graphs();
+  braze_python::install_placeholders();
   braze::capture::install();  // once a process, so that no first call pays for it
   m.def("install_source_hook", &braze_python::install_source_hook, py::arg("torch_folder"), py::arg("braze_folder"),
         "Files below these folders are not the user's.");

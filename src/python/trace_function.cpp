@@ -3,11 +3,13 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
+#include <torch/csrc/utils/python_symnode.h>
 
 #include <memory>
 #include <optional>
 #include <unordered_map>
 
+#include "capture/placeholders.h"
 #include "capture/size_node.h"
 #include "capture/trace.h"
 #include "capture/tracer_tensor.h"
@@ -247,6 +249,21 @@ py::object number_of(py::object size) {
   capture::Tracer* tracer = capture::Tracer::current();
   if (!tracer) return size;
   return wrap(tracer->wrap_number(capture::dim_of(size.cast<c10::SymInt>()).size()));
+}
+
+static c10::IValue number_behind_placeholder(const at::Tensor& tensor) {
+  const py::gil_scoped_acquire gil;
+  const auto object = py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor));
+  const py::object number = py::getattr(object, "_wrapped_number", py::none());
+  if (torch::is_symint(number)) return number.cast<c10::SymInt>();
+  if (!torch::is_symfloat(number)) return {};
+  const py::object node = number.attr("node");
+  if (!py::isinstance<c10::SymNodeImpl>(node)) return number.cast<c10::SymFloat>();
+  return c10::SymFloat(node.cast<c10::SymNode>());  // PyTorch's own cast would wrap it.
+}
+
+void install_placeholders() {
+  capture::set_placeholder_hook(&number_behind_placeholder);
 }
 
 py::object untraced(py::object function, py::args args, py::kwargs kwargs) {

@@ -30,6 +30,9 @@ py::object materialize(py::object tensor, std::string what);
 /// A torch.SymInt of the trace as a tensor without dimensions that counts as a Python number.
 py::object number_of(py::object size);
 
+/// See capture/placeholders.h.
+void install_placeholders();
+
 /// Calls a function so that its operators are run, not recorded.
 py::object untraced(py::object function, py::args args, py::kwargs kwargs);
 

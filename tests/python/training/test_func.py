@@ -265,3 +265,29 @@ def test_a_compiled_function_is_given_to_a_transform_within(name):
         same(compiled(X + call), COMPILED[name](function, layer, X + call))
     counts = compiled.counts()
     assert counts["native"] == 0 and counts["captured"] <= 2, (counts, compiled.reasons())
+
+
+# Losses of which PyTorch's gradients under vmap are Python code that computes with sizes.
+LOSSES = {
+    "mse": torch.nn.functional.mse_loss,
+    "mse of sums": functools.partial(torch.nn.functional.mse_loss, reduction="sum"),
+    "l1": torch.nn.functional.l1_loss,
+    "smooth": functools.partial(torch.nn.functional.smooth_l1_loss, beta=0.3),
+    "huber": functools.partial(torch.nn.functional.huber_loss, delta=0.4),
+    "logits": lambda x, y: torch.nn.functional.binary_cross_entropy_with_logits(x, y.sigmoid()),
+    "divergence": lambda x, y: torch.nn.functional.kl_div(x.log_softmax(0), y.softmax(0), reduction="sum"),
+    "variance": lambda x, y: (x * y).var(),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", LOSSES)
+def test_gradients_of_each_sample_for_any_sizes(name, dynamic):
+    def f(w, x, y):
+        return vmap(grad(lambda w, x, y: LOSSES[name](w @ x, y)), (None, 0, 0))(w, x, y)
+
+    compiled = braze.compile(f, dynamic=dynamic)
+    data = torch.Generator().manual_seed(0)
+    for batch, inner, outer in ((4, 6, 3), (4, 6, 3), (5, 6, 3), (5, 7, 4), (3, 5, 6), (4, 6, 3)):
+        w, x, y = (torch.randn(size, generator=data) for size in ((outer, inner), (batch, inner), (batch, outer)))
+        torch.testing.assert_close(compiled(w, x, y), f(w, x, y))
