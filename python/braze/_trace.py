@@ -92,15 +92,23 @@ _ARITHMETIC |= {"rsub", "subtract", "multiply", "divide"}
 _ROUNDED = {torch.float16, torch.bfloat16, torch.complex64, torch.complex128}
 
 
+_Sized = (torch.SymInt, torch.SymFloat)
+
+
+def _number(size: torch.SymInt | torch.SymFloat, rounded: bool) -> Any:
+    if isinstance(size, torch.SymFloat):
+        return float(size)  # The program is one for the example's size.
+    return int(size) if rounded else C.number_of(size)
+
+
 class _SizesBesideTensors(TorchFunctionMode):
     """Gives operators that compute with a size what they can compute with. Beside half types eager's kernels take
     a number as f32, where a tensor would be rounded: there the size is what it is in the example."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        if getattr(func, "__name__", None) in _ARITHMETIC and any(isinstance(a, torch.SymInt) for a in args):
+        if getattr(func, "__name__", None) in _ARITHMETIC and any(isinstance(a, _Sized) for a in args):
             rounded = any(isinstance(a, torch.Tensor) and a.dtype in _ROUNDED for a in args)
-            number = int if rounded else C.number_of
-            args = tuple(number(a) if isinstance(a, torch.SymInt) else a for a in args)
+            args = tuple(_number(a, rounded) if isinstance(a, _Sized) else a for a in args)
         return func(*args, **(kwargs or {}))
 
 

@@ -95,6 +95,15 @@ def test_a_depthwise_convolution_keeps_rows():
             assert compiled(x, weight).stride() == convolved(x, weight).stride()
 
 
+@pytest.mark.parametrize("function", [lambda x: 2.0 / x.numel() * x, lambda x: x + x.shape[0] / 3])
+def test_numbers_computed_of_sizes_in_a_trace(function):
+    """They are for one size, and never a number that says nothing."""
+    x, dynamic = torch.randn(4, 5), {"x": {0: ("n", 2, 64)}}
+    torch.testing.assert_close(braze.trace(function, (x,))(x), function(x))
+    with pytest.raises(braze.ArgumentValueError, match="needs it to be 4"):
+        braze.trace(function, (x,), dynamic=dynamic)
+
+
 def test_the_mean_of_an_empty_row():
     def normalised(x):
         return torch.native_layer_norm(x, (0,), None, None, 1e-5)
