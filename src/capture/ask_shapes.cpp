@@ -367,6 +367,20 @@ constexpr int64_t kSooner = 1 << 20, kSoonerAtOthers = 4 << 20;
 /// What is like those: prefixes of names. Elementwise functions, and resampling.
 constexpr std::string_view kPythonMetaPrefixes[] = {"aten::special_", "aten::upsample_", "aten::_upsample_"};
 
+/// Multiplications of a convolution up to which it is tried at other sizes: of small operands there may be very
+/// many.
+constexpr int64_t kFewProducts = 1 << 26;
+
+bool multiplies_much(std::span<const c10::IValue> arguments, const SizesAt& at) {
+  const Places image = at(dims_of(arguments[0].toTensor())), weight = at(dims_of(arguments[1].toTensor()));
+  int64_t products = 1;
+  for (size_t k = 0; k < image.size(); ++k)
+    if (k != 1 && __builtin_mul_overflow(products, image[k], &products)) return true;
+  for (const int64_t size : weight)
+    if (__builtin_mul_overflow(products, size, &products)) return true;
+  return products > kFewProducts;
+}
+
 bool is_asked_sooner_for_real(const OpEntry& entry, std::span<const c10::IValue> arguments, const SizesAt& at,
                               int64_t limit) {
   const std::string& name = entry.op.schema().name();
@@ -479,7 +493,9 @@ Shapes ask_shapes(Recorder* recorder, const OpEntry& entry, std::span<const c10:
   try {
     const bool is_known = recorder && has_known_shape(*recorder, entry, arguments);
     const int64_t limit = recorder ? kSooner : kSoonerAtOthers;
-    const bool is_real = !is_meta_right(entry, arguments) || is_asked_sooner_for_real(entry, arguments, at, limit);
+    const bool is_long = entry.op.schema().name() == "aten::convolution" && multiplies_much(arguments, at);
+    const bool is_real = !(is_long && !recorder) && (!is_meta_right(entry, arguments) ||
+                                                     is_asked_sooner_for_real(entry, arguments, at, limit));
     if (is_known || (entry.outs == 0 && is_real)) return ask_zeros(recorder, entry, arguments, at);
   } catch (const c10::LinAlgError&) {
     // Not for zeros.

@@ -3,6 +3,7 @@
 import collections
 import gc
 import re
+import time
 import weakref
 
 import pytest
@@ -258,6 +259,18 @@ def test_parts_of_a_factorised_matrix(dynamic):
     factors = [tuple(torch.linalg.lu_factor(matrix)) for matrix in matrices]
     run(lambda lu, pivots: torch.lu_unpack(lu, pivots), factors, dynamic=dynamic)
     run(lambda lu, pivots: torch.lu_unpack(lu, pivots, unpack_data=False)[0], factors, dynamic=dynamic)
+
+
+def test_convolutions_are_not_tried_at_large_sizes():
+    """What they give at other sizes is asked for, which took minutes where the library itself was asked."""
+
+    def f(x, weight):
+        return F.conv_transpose3d(x, weight, None, (3, 2, 1), (1, 2, 3), (2, 3, 1), 2, 4)
+
+    start = time.process_time()
+    sizes = [((2, 2, 4, 4, 4), (2, 2, 4, 5, 6)), ((3, 4, 5, 3, 4), (4, 3, 2, 5, 4))]
+    run(f, [tuple(torch.randn(*one, dtype=torch.complex64) for one in two) for two in sizes], dynamic=True)
+    assert time.process_time() - start < 30
 
 
 def test_indices_into_nothing_raise():
