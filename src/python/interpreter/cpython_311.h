@@ -67,6 +67,9 @@ constexpr int values_looked_into(int opcode) {
   return opcode == LOAD_METHOD ? 1 : 0;
 }
 
+/// What `sum` does with floats, beginning with 0; the other version compensates for their rounding.
+constexpr bool sums_floats_one_by_one = true;
+
 /// Slices are made by an instruction of their own.
 constexpr int sliced_operand(int) {
   return 0;

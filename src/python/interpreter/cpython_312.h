@@ -68,6 +68,9 @@ constexpr int values_looked_into(int opcode) {
   return opcode == BINARY_SLICE ? 3 : opcode == STORE_SLICE ? 4 : 0;
 }
 
+/// `sum` compensates for the rounding of floats.
+constexpr bool sums_floats_one_by_one = false;
+
 /// Of `a[b:c]` and `a[b:c] = d`, whose slices are not made: where `a` lies, above it `b` and `c`. 0: it is neither.
 constexpr int sliced_operand(int opcode) {
   return opcode == BINARY_SLICE || opcode == STORE_SLICE ? 3 : 0;

@@ -238,10 +238,10 @@ static bool tells_by_class(PyObject* const* arguments, Py_ssize_t count, bool as
   return asks_whether || !_PyType_Lookup(type, arguments[1]);
 }
 
-/// `sum` of a list or tuple of floats: C code adds one after the other, beginning with 0. From Python 3.12 on it
-/// does otherwise. False: they are not all floats, or none varies.
+/// `sum` of a list or tuple of floats: C code adds one after the other, beginning with 0, in some versions. False:
+/// they are not all floats, or none varies.
 static bool adds_floats(Watch& watch, PyObject* sequence) {
-  if (PY_VERSION_HEX >= 0x030C0000 || !is_sequence(sequence)) return false;
+  if (!sums_floats_one_by_one || !is_sequence(sequence)) return false;
   Numbers& numbers = watch.run.values.numbers();
   constexpr Py_ssize_t most = 16;
   const Py_ssize_t count = PySequence_Fast_GET_SIZE(sequence);

@@ -44,6 +44,8 @@ bool is_call_of_method(const Values& values, Activation& a, int opcode, int arg)
   const auto is_beside = [&](int depth) {  // Nothing else has a say.
     return PyLong_CheckExact(a.peek(depth)) || PyFloat_CheckExact(a.peek(depth));
   };
+  if (const int sliced = sliced_operand(opcode))
+    return asks(sliced, values_looked_into(opcode) > sliced ? "__setitem__" : "__getitem__");
   switch (opcode) {
     case BINARY_OP: {
       const std::string name = name_of_operator(arg);
