@@ -5,6 +5,10 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/extension.h>
 
+#include <exception>
+#include <string>
+#include <vector>
+
 #include "capture/tracer_tensor.h"
 #include "python/compile/torch_names.h"
 #include "python/guards/storage_access.h"
@@ -58,8 +62,8 @@ guards::Ref overload_for(PyObject* packet, PyObject* const* arguments, Py_ssize_
     const std::string text = py::cast<std::string>(name);
     return guards::Ref::steal(
         py::object(py::handle(packet).attr(text.empty() ? "default" : text.c_str())).release().ptr());
-  } catch (py::error_already_set&) {
-    return {};  // None fits, or the packet's own call says more.
+  } catch (const std::exception&) {
+    return {};  // None fits, or there are no placeholders of such a type: the packet's own call says more.
   }
 }
 
@@ -67,14 +71,10 @@ guards::Ref overload_for(PyObject* packet, PyObject* const* arguments, Py_ssize_
 
 guards::Ref called_instead(PyObject* object, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
   constexpr std::string_view aten = "aten::";
-  const std::string_view qualified = text_of_operator(object);
-  if (qualified.starts_with(aten)) {
-    const std::string_view overload = qualified.substr(aten.size());
-    const std::string name(overload.substr(0, overload.find('.')));
-    if (torch_names().moves_view(name))
-      return guards::Ref::steal(
-          py::object(py::handle(torch_names().tensor_type).attr(name.c_str())).release().ptr());
-  }
+  const std::string name = operator_name(object);
+  if (name.starts_with(aten) && torch_names().moves_view(name.substr(aten.size())))
+    return guards::Ref::steal(
+        py::object(py::handle(torch_names().tensor_type).attr(name.c_str() + aten.size())).release().ptr());
   const bool is_packet = reinterpret_cast<PyObject*>(Py_TYPE(object)) == torch_names().operator_type;
   return is_packet && has_overloads(object) ? overload_for(object, arguments, count, names) : guards::Ref();
 }

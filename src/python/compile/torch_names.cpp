@@ -439,4 +439,9 @@ std::string_view text_of_operator(PyObject* object) {
   return text && PyUnicode_Check(text) ? interpreter::text_of(text) : "";
 }
 
+std::string operator_name(PyObject* object) {
+  const std::string_view text = text_of_operator(object);
+  return std::string(text.substr(0, text.find('.')));
+}
+
 }  // namespace braze::python

@@ -54,5 +54,7 @@ const TorchNames& torch_names();
 /// What an operator of torch.ops says of itself: "aten::add", or of an overload "aten::add.Tensor". Empty: it is
 /// neither.
 std::string_view text_of_operator(PyObject* object);
+/// Its name without the overload's: "aten::add". Empty: it is no operator.
+std::string operator_name(PyObject* object);
 
 }  // namespace braze::python

@@ -258,16 +258,6 @@ bool TorchWorld::may_call_method(PyObject* name) const {
   return torch_names().methods.contains(text_of(name));
 }
 
-namespace {
-
-/// The name of an operator of torch.ops, or of an overload of one: "aten::add". Empty: it is neither.
-std::string operator_name(PyObject* object) {
-  const std::string_view text = text_of_operator(object);
-  return std::string(text.substr(0, text.find('.')));
-}
-
-}  // namespace
-
 /// Those of aten by name, as elsewhere. Others are called again at every replay; only those that PyTorch decomposes
 /// by functions in Python could depend on more than their arguments.
 bool TorchWorld::is_operator(PyObject* object) const {
