@@ -183,9 +183,9 @@ def _into(function: Function) -> Function:
     """With `out=`, in whose type NumPy computes then."""
 
     def reduce(a: Any, *rest: Any, out: Any = None, **named: Any) -> Any:
-        if out is None:
-            return function(a, *rest, **named)
         made = function(a, *rest, **named)
+        if out is None:
+            return made
         is_alike = isinstance(out, Array) and out._tensor.dtype is made._tensor.dtype
         return put(out, made) if is_alike else end()
 

@@ -40,14 +40,12 @@ def _kind(dtype: Any, rest: tuple[Any, ...], named: dict[str, Any]) -> torch.dty
     return kind if kind is not None else _end()
 
 
-def zeros(shape: Any, dtype: Any = None, *rest: Any, **named: Any) -> Any:
-    kind = _kind(dtype, rest, named)
-    return array(torch.zeros(_shape(shape), dtype=kind, device="cpu"))
+def _filled(make: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    def call(shape: Any, dtype: Any = None, *rest: Any, **named: Any) -> Any:
+        kind = _kind(dtype, rest, named)
+        return array(make(_shape(shape), dtype=kind, device="cpu"))
 
-
-def ones(shape: Any, dtype: Any = None, *rest: Any, **named: Any) -> Any:
-    kind = _kind(dtype, rest, named)
-    return array(torch.ones(_shape(shape), dtype=kind, device="cpu"))
+    return call
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, *rest: Any, **named: Any) -> Any:
@@ -123,6 +121,7 @@ def linspace_beside(of_arrays: Callable[..., Any]) -> Callable[..., Any]:
 
 def install(of_numpy: dict[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
     """By the names that NumPy has for them."""
+    zeros = _filled(torch.zeros)
     made: dict[str, Callable[..., Any]] = {"arange": arange, "empty": zeros, "eye": eye, "full": full}
-    made |= {"identity": identity, "ones": ones, "zeros": zeros}
+    made |= {"identity": identity, "ones": _filled(torch.ones), "zeros": zeros}
     return made | {"linspace": linspace_beside(of_numpy["linspace"])}

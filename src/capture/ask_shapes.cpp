@@ -181,7 +181,7 @@ constexpr DecidesShape kDecideShapes[] = {
 };
 
 /// Operators whose integers count from one: a zero would be a place before the first.
-constexpr std::string_view kCountFromOne[] = {"aten::linalg_ldl_solve", "aten::linalg_lu_solve"};
+constexpr std::string_view kCountFromOne[] = {"aten::linalg_ldl_solve", "aten::linalg_lu_solve", "aten::lu_unpack"};
 
 /// Both have the same sizes. Of an expanded tensor, which may not be written into, each element once.
 void copy_elements(at::Tensor to, at::Tensor from) {
@@ -231,10 +231,6 @@ constexpr std::string_view kRightMeta[] = {"aten::_scaled_dot_product_flash_atte
                                            "aten::select_scatter",
                                            "aten::diagonal_scatter",
                                            "aten::as_strided_scatter"};
-
-/// Operators whose kernels believe the sizes of one operand that another has: asked at sizes of which some are not
-/// alike, as those of two arguments are, they write beyond the end. Their Meta kernels are right on all layouts.
-constexpr std::string_view kTrusting[] = {"aten::lu_unpack"};
 
 /// Operators whose Meta kernels are Python functions, the first of which imports some 500 modules (250 ms). None's
 /// shapes depend on the elements.
@@ -412,7 +408,6 @@ bool is_meta_right(const OpEntry& entry, std::span<const c10::IValue> arguments)
   // Nor can they tell on which of several devices a result lies.
   if (!device_of(arguments).is_one) return false;
   if (entry.random && !uses_default_generator(entry, arguments)) return true;
-  if (std::ranges::find(kTrusting, name) != std::end(kTrusting)) return true;
   if (std::ranges::find(kWrongMeta, name) != std::end(kWrongMeta)) return false;
   // What an operator of the user's does is not to be done once more.
   if (!name.starts_with("aten::") || std::ranges::find(kRightMeta, name) != std::end(kRightMeta)) return true;
@@ -474,10 +469,11 @@ bool has_known_shape(Recorder& recorder, const OpEntry& entry, std::span<const c
   return is_known;
 }
 
-/// Kernels that PyTorch means for its own calls do not look whether the sizes of several tensors go together: at
-/// sizes that the program never has, they would read and write beside their arguments.
+/// Kernels that PyTorch means for its own calls, and a few others, do not look whether the sizes of several tensors
+/// go together: at sizes that the program never has, they would read and write beside their arguments.
 static bool is_unchecked(const OpEntry& entry, std::span<const c10::IValue> arguments) {
-  if (!std::string_view(entry.op.schema().name()).starts_with("aten::_")) return false;
+  const std::string& name = entry.op.schema().name();
+  if (!name.starts_with("aten::_") && name != "aten::lu_unpack") return false;
   size_t tensors = 0;
   for_each_tensor(arguments, [&](const at::Tensor&, uint32_t, int32_t) { ++tensors; });
   return tensors > 1;

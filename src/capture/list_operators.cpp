@@ -1,25 +1,19 @@
 #include "capture/list_operators.h"
 
 #include <ATen/ATen.h>
-#include <ATen/ScalarOps.h>
 
 #include <cmath>
 #include <string>
 #include <vector>
 
 #include "capture/number.h"
+#include "capture/plain_number.h"
 
 namespace braze::capture {
 namespace {
 
 using torch::jit::Stack;
 using Tensors = std::vector<at::Tensor>;
-
-at::Tensor plain_number(double value) {
-  at::Tensor number = c10::scalar_to_tensor(value);
-  number.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return number;
-}
 
 /// The arguments of a call in the order of the schema, taken off the stack.
 class Arguments {

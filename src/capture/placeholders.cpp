@@ -1,10 +1,9 @@
 #include "capture/placeholders.h"
 
-#include <ATen/ScalarOps.h>
-
 #include <cmath>
 
 #include "capture/number.h"
+#include "capture/plain_number.h"
 #include "capture/recorder.h"
 #include "capture/size_node.h"
 #include "capture/trace.h"
@@ -41,11 +40,8 @@ void put_placeholders(std::span<c10::IValue> arguments) {
     } else if (behind.isSymFloat()) {
       const SymbolsScope sizes(tracer->symbols());
       at::Tensor number = number_behind(behind);
-      if (!number.defined()) {  // No size has a part in it.
-        number = c10::scalar_to_tensor(behind.toSymFloat().guard_float(__FILE__, __LINE__));
-        number.unsafeGetTensorImpl()->set_wrapped_number(true);
-      }
-      argument = number;
+      const bool is_plain = !number.defined();  // No size has a part in it.
+      argument = is_plain ? plain_number(behind.toSymFloat().guard_float(__FILE__, __LINE__)) : number;
     }
   }
 }

@@ -2,17 +2,20 @@
 program of a tensor `x` of `n` rows a line): one program for all sizes, with NumPy's types, shapes and values."""
 
 import pathlib
-import warnings
 
 import numpy as np
 import pytest
 import torch
 from test_numpy_functions import alike
+from test_numpy_numbers import outcome
 
 import braze
 from braze._load import C
 
-pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python"),
+    pytest.mark.usefixtures("quiet"),
+]
 PROGRAMS = pathlib.Path(__file__).with_name("arrays_of_numbers.txt").read_text().strip().splitlines()
 # What has no operator, is an error, or asks for the very number.
 OTHERS = """
@@ -52,20 +55,9 @@ def drawn(n):
     return torch.randn(n, 4, generator=torch.Generator().manual_seed(n))
 
 
-def outcome(call, n):
-    x = drawn(n)
+def outcome_at(call, n):
     np.random.seed(n)
-    try:
-        return call(x, n)
-    except Exception as error:
-        return type(error)
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+    return outcome(call, drawn(n), n)
 
 
 @pytest.mark.parametrize("line", PROGRAMS)
@@ -82,10 +74,10 @@ def test_one_program_for_all_sizes(line):
 def test_is_right(line, dynamic):
     f = function_of(line)
     for _ in range(20):  # CPython has specialised the code by then.
-        outcome(f, 4)
+        outcome_at(f, 4)
     fast = braze.compile(f, dynamic=dynamic)
     for n in (5, 7, 1, 0, 3, 4, 5):
-        alike(outcome(fast, n), outcome(f, n))
+        alike(outcome_at(fast, n), outcome_at(f, n))
 
 
 def test_no_whole_number_differs_from_numpys():

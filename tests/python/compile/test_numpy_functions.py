@@ -2,16 +2,19 @@
 with NumPy's types, shapes, strides and values, of arrays of several types and orders."""
 
 import pathlib
-import warnings
 
 import numpy as np
 import pytest
 import torch
+from test_numpy_numbers import outcome
 
 import braze
 from braze._load import C
 
-pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python"),
+    pytest.mark.usefixtures("quiet"),
+]
 PROGRAMS = pathlib.Path(__file__).with_name("numpy_functions.txt").read_text().strip().splitlines()
 
 
@@ -42,20 +45,6 @@ def drawn(seed, kind=torch.float32, shape=(3, 4)):
     """Apart from each other, so that no order depends on rounding."""
     places = torch.randperm(shape[0] * shape[1], generator=torch.Generator().manual_seed(seed))
     return (places.reshape(shape) * 0.37 - 1.9).to(kind)
-
-
-def outcome(call, x):
-    try:
-        return call(x)
-    except Exception as error:
-        return type(error)
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 @pytest.mark.parametrize("line", PROGRAMS)

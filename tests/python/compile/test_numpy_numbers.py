@@ -1,7 +1,6 @@
 """Numbers of NumPy's that a call is given, or that an object keeps: they vary as those of Python's do."""
 
 import math
-import warnings
 
 import numpy as np
 import pytest
@@ -10,7 +9,10 @@ import torch
 import braze
 from braze._load import C
 
-pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no evaluator for this Python"),
+    pytest.mark.usefixtures("quiet"),
+]
 
 # Of a tensor `x` and a number `k`, which is positive. Two programs are for all of them.
 OF_FLOATS = """
@@ -112,13 +114,6 @@ def outcome(call, *arguments):
         return call(*arguments)
     except Exception as error:
         return type(error)
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 X = torch.randn(8, 8, generator=torch.Generator().manual_seed(1))
