@@ -105,20 +105,27 @@ def _number(leaf: Any, dtype: torch.dtype) -> torch.Tensor:
     return leaf.detach().reshape(()) if leaf.dtype == dtype else leaf.detach().reshape(()).double().to(dtype)
 
 
-def legacy(dtype: torch.dtype) -> Callable[..., torch.Tensor]:
-    """torch.LongTensor and its like: of sizes, or of the numbers in a list."""
+def legacy(dtype: torch.dtype | None) -> Callable[..., torch.Tensor]:
+    """torch.LongTensor and its like: of sizes, or of the numbers in a list or an array. torch.Tensor's dtype is the
+    default (None), and it takes tensors of any."""
 
     def make(*arguments: Any, **settings: Any) -> torch.Tensor:
         if settings:
             C.end_graph("a builtin class that is not understood")
-        if len(arguments) == 1 and (type(arguments[0]) is list or type(arguments[0]) is tuple):
-            make_of = tensor if _holds_tensors(arguments[0]) else torch.tensor
-            return make_of(arguments[0], dtype=dtype, device="cpu")
-        sizes = arguments[0] if len(arguments) == 1 and type(arguments[0]) is torch.Size else arguments
+        wanted = torch.get_default_dtype() if dtype is None else dtype
+        data = arguments[0] if len(arguments) == 1 else None
+        if type(data) is list or type(data) is tuple:
+            make_of = tensor if _holds_tensors(data) else torch.tensor
+            return make_of(data, dtype=wanted, device="cpu")
+        if type(data).__module__ == "numpy" and type(data).__name__ == "ndarray":  # NumPy need not be there.
+            return tensor(data, dtype=wanted, device="cpu")
+        if dtype is None and (type(data) is torch.Tensor or type(data) is torch.nn.Parameter):
+            return torch.ops.aten.alias(data)
+        sizes = data if type(data) is torch.Size else arguments
         for size in sizes:
             if type(size) is not int:
                 C.end_graph("a builtin class that is not understood")
-        return torch.empty(tuple(sizes) if sizes else 0, dtype=dtype, device="cpu")
+        return torch.empty(tuple(sizes) if sizes else 0, dtype=wanted, device="cpu")
 
     return make
 
@@ -127,5 +134,6 @@ def install() -> None:
     C.set_stand_in(torch.tensor, tensor)
     C.set_stand_in(torch.as_tensor, as_tensor)
     C.set_stand_in(torch.from_numpy, from_numpy)
+    C.set_stand_in(torch.Tensor, legacy(None))
     for name, dtype in LEGACY.items():
         C.set_stand_in(getattr(torch, name), legacy(dtype))

@@ -2,6 +2,7 @@
 #include "python/compile/torch_sizes.h"
 
 #include <ATen/ScalarOps.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
 #include <pybind11/pybind11.h>
@@ -365,6 +366,19 @@ interpreter::Ref TorchSizes::stack(const std::vector<interpreter::Ref>& parts) {
     if (tensors.back().sizes() != tensors[0].sizes()) return {};
   }
   return interpreter::Ref::steal(THPVariable_Wrap(at::stack(tensors)));
+}
+
+/// By the device's kernel itself, which records nothing.
+interpreter::Ref TorchSizes::other_of_its_type(PyObject* object) {
+  const auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  if (type != torch_names().tensor_type && type != torch_names().parameter_type) return {};
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  const c10::Device device = tensor.device();
+  if (tensor.layout() != at::kStrided || !(device.is_cpu() || device.is_cuda())) return {};
+  const interpreter::Pause unwatched;
+  return interpreter::Ref::steal(THPVariable_Wrap(at::_ops::empty_strided::redispatch(
+      c10::DispatchKeySet(device.is_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::CUDA), {0}, {1},
+      tensor.scalar_type(), at::kStrided, device, /*pin_memory=*/false)));
 }
 
 void TorchSizes::settle_scalars() {

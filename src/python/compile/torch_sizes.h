@@ -72,6 +72,7 @@ class TorchSizes final : public FoundBefore, public interpreter::ScalarWorld {
   interpreter::Ref element(PyObject* number, const ir::Size* size, const DerivedNumber& derived,
                            interpreter::ElementType type) override;
   interpreter::Ref stack(const std::vector<interpreter::Ref>& parts) override;
+  interpreter::Ref other_of_its_type(PyObject* tensor) override;
   void settle_scalars() override;
   interpreter::Ref value_of(const guards::Derived& derived) const override;
   void decide(const DerivedNumber& derived, PyObject* value) override;

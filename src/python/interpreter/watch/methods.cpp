@@ -12,6 +12,7 @@
 #include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/addresses.h"
 #include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/scalar_world.h"
 #include "python/interpreter/watch/watch.h"
 
 namespace braze::interpreter {
@@ -57,6 +58,24 @@ void Methods::put_new_empty(PyObject* const* arguments, Py_ssize_t count) {
   if (other && Py_IS_TYPE(other, &PyMethodDescr_Type)) Py_SETREF(*run_.callee, Py_NewRef(other));
 }
 
+/// `x.new_tensor(data)` and `x.new(data)` ask the tensor for the key of its device, and tracers have one of their
+/// own. What they make depends on the tensor's type and device alone.
+void Methods::put_other_of_its_type(PyObject* name, PyObject* self, PyObject* const* arguments) {
+  auto* const world = dynamic_cast<ScalarWorld*>(&values_.tensors().sizes());
+  if (!run_.callee || !world) return;
+  Ref other = world->other_of_its_type(self);
+  if (!other) return;
+  PyObject*& callee = *run_.callee;
+  if (PyCFunction_Check(callee) && PyCFunction_GET_SELF(callee) == self) {
+    Ref bound = Ref::steal(PyObject_GetAttr(other.get(), name));
+    if (!bound) return PyErr_Clear();
+    values_.make(bound.get());
+    Py_SETREF(callee, bound.release());
+  } else if (watch_.partials.are_on_stack(arguments) && arguments == run_.callee + 2 && run_.callee[1] == self) {
+    Py_SETREF(run_.callee[1], other.release());
+  }
+}
+
 bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   if (values_.tensors().is_tensor(self)) {
     TensorWorld& tensors = values_.tensors();
@@ -73,6 +92,7 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
     if (text_of(name) == "new") put_new_empty(arguments, count);
     for (Py_ssize_t i = 0; i < count; ++i)
       if (!absorb_by_torch(values_, arguments[i]) && !absorb_all(arguments + i, 1, nullptr)) return false;
+    if (text_of(name) == "new_tensor" || text_of(name) == "new") put_other_of_its_type(name, self, arguments);
     return allow_made_result(Entry::tensor);
   }
   if (is_a(self, "torch.device") && (text_of(name) == "__enter__" || text_of(name) == "__exit__"))

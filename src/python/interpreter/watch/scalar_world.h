@@ -45,6 +45,8 @@ class ScalarWorld {
   virtual Ref element(PyObject* number, const ir::Size* size, const DerivedNumber& derived, ElementType type) = 0;
   /// Tensors of one form, one behind the other in a first dimension; null where they are not of one.
   virtual Ref stack(const std::vector<Ref>& parts) = 0;
+  /// An empty tensor of the same type on the same device, no tracer; null: the tensor's class may say more.
+  virtual Ref other_of_its_type(PyObject* tensor) = 0;
   /// After a call that was given such: numbers whose values were seen are those of this call.
   virtual void settle_scalars() = 0;
 };
