@@ -22,6 +22,9 @@ _T = TypeVar("_T")
 #: Every compiled function that is alive, for braze.compiler.reset().
 compiled_functions: weakref.WeakSet = weakref.WeakSet()
 
+#: What settings_of() adds to settings that have a name in braze.config.
+_CHOICES = ("fullgraph", "dynamic", "branches_on_values")
+
 
 @overload
 def compile(model: torch.nn.Module, **choices: Any) -> CompiledModule: ...
@@ -66,8 +69,8 @@ def compile(
     if not isinstance(disable, bool):
         raise C.ArgumentTypeError(f"disable is True or False, not {disable!r}")
     if model is None:
-        return functools.partial(_compile, settings=settings, disable=disable)
-    return _compile(model, settings=settings, disable=disable)
+        return functools.partial(compile_by, settings=settings, disable=disable)
+    return compile_by(model, settings=settings, disable=disable)
 
 
 def settings_of(
@@ -85,10 +88,12 @@ def settings_of(
     if dynamic not in (None, True, False):
         raise C.ArgumentTypeError(f"dynamic is None, True or False, not {dynamic!r}")
     lookup_backend(backend)
-    return settings | {"fullgraph": fullgraph, "dynamic": dynamic, "backend": backend}
+    choices = {"fullgraph": fullgraph, "dynamic": dynamic, "branches_on_values": True}
+    return settings | choices | {"backend": backend}
 
 
-def _compile(model: Function, settings: dict[str, Any], disable: bool) -> Any:
+def compile_by(model: Function, settings: dict[str, Any], disable: bool = False) -> Any:
+    """What compile() gives for a model, by settings that are checked."""
     if not callable(model):
         raise C.ArgumentTypeError(_why_not(model))
     if disable:
@@ -113,7 +118,7 @@ def compile_callable(function: Function, settings: dict[str, Any]) -> Function:
         function,
         {
             "backend": _runner(settings),
-            **{name: settings[name] for name in ("fullgraph", "dynamic", *CAPTURE_SETTINGS)},
+            **{name: settings[name] for name in (*_CHOICES, *CAPTURE_SETTINGS)},
         },
     )
     for name in functools.WRAPPER_ASSIGNMENTS:

@@ -26,15 +26,25 @@ def list_options() -> list[str]:
     return list(PER_CALL)
 
 
+def options_of(mode: str | None) -> dict[str, Any]:
+    """What a mode sets.
+
+    Raises:
+        ValueError: for a mode that does not exist.
+    """
+    if mode is not None and mode not in _MODES:
+        raise C.ArgumentValueError(f"unrecognized mode {mode!r}; there are {', '.join(_MODES)}")
+    return dict(_MODES[mode or "default"])
+
+
 def resolve(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any]:
     """Every setting's value for one compile(): the options, then the mode's, then braze.config's."""
     if mode is not None and options is not None:
         raise C.Error("mode and options cannot be given at the same time; a mode is a set of options")
-    if mode is not None and mode not in _MODES:
-        raise C.ArgumentValueError(f"unrecognized mode {mode!r}; there are {', '.join(_MODES)}")
+    of_mode = options_of(mode)
     if options is not None and not isinstance(options, dict):
         raise C.ArgumentTypeError(f"options is a dict from names to values, not {options!r}")
-    given = _MODES[mode or "default"] | {name.replace("-", "_"): value for name, value in (options or {}).items()}
+    given = of_mode | {name.replace("-", "_"): value for name, value in (options or {}).items()}
     for name, value in given.items():
         check(name, value, PER_CALL, "option")
     return {name: config.to_dict()[name] for name in PER_CALL} | given

@@ -14,6 +14,8 @@ from torch.fx._lazy_graph_module import _use_lazy_graph_module
 
 import braze
 from braze import compiler
+from braze._compile import compile_by, settings_of
+from braze._modes import options_of
 from braze._torch_face import dynamo, inductor, logs, real
 from braze._torch_face.options import checked_options
 
@@ -24,6 +26,9 @@ _OWN = (
     *("is_exporting", "is_compiling"),
 )
 _COMPILER = tuple(name for name in compiler.__all__ if name not in _OWN)
+
+#: What torch.compile(fullgraph=True) turns on, whatever its settings say. A branch on a tensor is still an error.
+_READS = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True, "branches_on_values": False}
 
 _torch_compile = torch.compile
 
@@ -53,17 +58,18 @@ def compile(
     if dynamic is None:
         dynamic = _dynamic_by_settings(sys.modules["torch._dynamo.config"])
     if recompile_limit is not None:
-        options = {**(options or {}), "recompile_limit": recompile_limit}
-        mode = None  # Which sets nothing.
-    return braze.compile(
-        model,
+        options, mode = options_of(mode) | (options or {}) | {"recompile_limit": recompile_limit}, None
+    settings = settings_of(
         fullgraph=fullgraph,
         dynamic=dynamic,
         backend="braze" if backend in (None, "inductor") else backend,
         mode=mode,
         options=options,
-        disable=disable,
     )
+    settings |= _READS if fullgraph else {}
+    if model is None:
+        return functools.partial(compile_by, settings=settings, disable=disable)
+    return compile_by(model, settings, disable)
 
 
 def _dynamic_by_settings(config: Any) -> bool | None:

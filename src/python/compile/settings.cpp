@@ -30,6 +30,8 @@ Settings make_settings(py::handle values) {
         settings.reads_scalars = value.cast<bool>();
       } else if (name == "capture_dynamic_output_shape_ops") {
         settings.reads_shapes = value.cast<bool>();
+      } else if (name == "branches_on_values") {
+        settings.reads_branches = value.cast<bool>();
       } else if (name == "dynamic") {
         settings.dynamic = value.is_none()      ? Dynamic::automatic
                            : value.cast<bool>() ? Dynamic::always
@@ -48,7 +50,7 @@ Settings make_settings(py::handle values) {
 bool Settings::goes_on_after(interpreter::Break why) const {
   switch (read_at(why)) {
     case DataRead::none: return false;
-    case DataRead::scalar: return reads_scalars;
+    case DataRead::scalar: return reads_scalars && (reads_branches || why != interpreter::Break::branch_on_tensor);
     case DataRead::shape: return reads_shapes;
   }
   return false;

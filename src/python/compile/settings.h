@@ -18,6 +18,7 @@ struct Settings {
   Dynamic dynamic = Dynamic::automatic;  ///< Whether sizes may be symbols.
   bool reads_scalars = false;            ///< A graph goes on where numbers are read of tensors' elements, ...
   bool reads_shapes = false;             ///< ... and where these decide a shape.
+  bool reads_branches = true;            ///< `if tensor:` is such a read of a number.
   std::shared_ptr<const Backend> backend;
 
   /// What is read there is asked for in Python between two programs, which count as parts of one graph.
@@ -25,8 +26,8 @@ struct Settings {
 };
 
 /// \param values  None, or a dict with any of "fullgraph", "recompile_limit", "cache_size_limit", "dynamic",
-///                "suppress_errors", "capture_scalar_outputs", "capture_dynamic_output_shape_ops" and "backend"
-///                (see make_backend). Throws UserError for other names and for
+///                "suppress_errors", "capture_scalar_outputs", "capture_dynamic_output_shape_ops",
+///                "branches_on_values" and "backend" (see make_backend). Throws UserError for other names and for
 ///                values of the wrong kind.
 Settings make_settings(py::handle values);
 

@@ -100,6 +100,40 @@ print(found.graph_count, found.graph_break_count)
     assert run(code).splitlines() == ["1 {}", "2 1"]
 
 
+def test_fullgraph_reads_elements_as_pytorch_does(run):
+    code = """
+import torch
+from torch._dynamo.utils import counters
+
+def f(x):
+    return x[x > 0] * x.sum().item(), x.nonzero(), x.unique(), 3.0 in x
+
+plain = torch.compile(f)
+for mode in (None, "reduce-overhead"):
+    whole = torch.compile(f, fullgraph=True, mode=mode, recompile_limit=16)
+    for k in range(4):
+        x = torch.arange(9.0) - k
+        for a, b in zip(whole(x), f(x)):
+            assert a == b if isinstance(b, bool) else torch.equal(a, b)
+print(dict(counters["graph_break"]))
+plain(torch.arange(9.0))
+print(len(counters["graph_break"]) > 0)
+try:
+    torch.compile(f, fullgraph=True, mode="fast")
+except ValueError as error:
+    print("unrecognized mode" in str(error))
+
+def branch(x):
+    return x * 2 if x.sum() > 0 else x
+
+try:
+    torch.compile(branch, fullgraph=True)(torch.ones(3))
+except Exception as error:
+    print("a branch on the value of a tensor" in str(error))
+"""
+    assert run(code).splitlines() == ["{}", "True", "True", "True"]
+
+
 def test_explain_and_breaks(run):
     code = """
 import torch
