@@ -462,6 +462,7 @@ void Sizes::give_unpacked_sizes(Activation& a, int arg) {
   if (keywords) values_.numbers().settle_sizes_within(a.peek(1));
   if (function != callable) values_.numbers().settle_sizes_within(callable);
   if (of_tensors && !reads_form(name_of(function))) return;
+  if (activity().entry == Entry::around) return;  // Its frame gets tracers (sized_arguments.h).
   // No operand is a tensor itself.
   settle_tensors_within(callable);
   for (int depth = 1; depth <= 1 + keywords; ++depth) settle_tensors_within(a.peek(depth));

@@ -16,11 +16,13 @@ namespace braze::interpreter {
 
 namespace {
 
+constexpr std::string_view kTreeModule = "torch.utils._pytree";
+
 /// Modules whose functions may be called by code that is watched.
 constexpr std::string_view entered_modules[] = {
     "torch._functorch.apis",     "torch._functorch.eager_transforms",
     "torch._functorch.vmap",     "torch._higher_order_ops.associative_scan",
-    "torch.autograd.functional", "torch.utils._pytree"};
+    "torch.autograd.functional", kTreeModule};
 
 /// What those are made of, also where the user's code has it too.
 constexpr std::string_view inner_modules[] = {"contextlib",
@@ -76,7 +78,7 @@ bool is_entered(PyObject* function) {
 /// What torch.utils._pytree says of how a container was built: made by its functions, and never changed.
 bool is_tree_spec(PyObject* value) {
   return PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HEAPTYPE) &&
-         text_of(PyDict_GetItemString(guards::class_dict(Py_TYPE(value)), "__module__")) == "torch.utils._pytree";
+         text_of(PyDict_GetItemString(guards::class_dict(Py_TYPE(value)), "__module__")) == kTreeModule;
 }
 
 /// A function that somebody has put in the place of one of those modules', as tensordict does with vmap's.
@@ -101,10 +103,12 @@ bool TrustedCode::call_trusted(PyObject* function, PyObject* const* arguments, P
   if (!is_entered(function) || !open_closure(function)) return false;
   for (Py_ssize_t i = 0; i < count; ++i)
     if (!opens_for_trusted(arguments[i])) return false;
-  const bool any_in_c = std::any_of(arguments, arguments + count, [](PyObject* one) {
-    PyObject* function = behind_partials(one);
-    return PyCFunction_Check(function) || Py_IS_TYPE(function, &PyMethodDescr_Type);
-  });
+  // A C function is handed leaves of trees as they are; what else is given to such code gets tracers.
+  const bool hands_on = module_with(reinterpret_cast<PyFunctionObject*>(function)->func_globals) == kTreeModule;
+  const bool any_in_c = hands_on && std::any_of(arguments, arguments + count, [](PyObject* one) {
+                          PyObject* function = behind_partials(one);
+                          return PyCFunction_Check(function) || Py_IS_TYPE(function, &PyMethodDescr_Type);
+                        });
   for (Py_ssize_t i = 0; any_in_c && i < count; ++i) watch_.sizes.settle_tensors_within(arguments[i]);
   keep_node_types(values_);
   return allow_made_result(Entry::around);
@@ -187,7 +191,7 @@ void TrustedCode::keep_fresh(PyObject* value, std::unordered_set<PyObject*>& see
 TrustedCode::Way TrustedCode::way_from_trusted(Frame* frame) {
   if (is_trusted_code(frame)) return Way::unwatched;
   const Frame* caller = frame->previous;
-  const bool by_trees = caller && module_with(caller->f_globals) == "torch.utils._pytree";
+  const bool by_trees = caller && module_with(caller->f_globals) == kTreeModule;
   if (by_trees && learn_constructor(frame)) return Way::watched;
   auto* const function = reinterpret_cast<PyObject*>(function_of(frame));
   if (values_.is_known(function)) return Way::watched;

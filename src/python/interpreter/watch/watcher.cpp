@@ -16,6 +16,7 @@
 #include "python/interpreter/watch/generators.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/looks.h"
+#include "python/interpreter/watch/sized_arguments.h"
 
 namespace braze::interpreter {
 
@@ -118,6 +119,7 @@ bool Watcher::entered(Frame* frame) {
     if (learn_torch_function(frame)) way = TrustedCode::Way::watched;
   }
   if (way == TrustedCode::Way::unwatched) {
+    if (!from_around && values().tensors().sizes().has_sizes()) give_tracers(watch_, frame);
     watch_.run.activities.push_back({.is_around = true, .shares = activity().shares});
     return true;
   }
