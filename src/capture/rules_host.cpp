@@ -7,6 +7,7 @@
 #include "capture/gate.h"
 #include "capture/number.h"
 #include "capture/pointwise.h"
+#include "capture/size_node.h"
 
 namespace braze::capture {
 namespace {
@@ -60,13 +61,17 @@ bool check_equal(Call& call, const RuleRow&) {
 }
 
 bool is_same_size(Call& call, const RuleRow&) {
-  return call.give_tensor(call.tensor(0).sizes() == call.tensor(1).sizes());
+  const auto sizes = [&](size_t k) { return DimsRef(call.recorder.view_of(call.tensor(k))->type->sizes); };
+  return call.give_tensor(sizes(0) == sizes(1));
 }
 
 /// Asked by forward differentiation of a tangent, which it takes as it is if so.
 bool has_same_storage_numel(Call& call, const RuleRow&) {
-  const auto numel = [](const at::Tensor& tensor) { return tensor.storage().nbytes() / tensor.element_size(); };
-  return call.give_tensor(numel(call.tensor(0)) == numel(call.tensor(1)));
+  const auto numel = [&](size_t k) {
+    const at::Tensor& tensor = call.tensor(k);
+    return dim_of(tensor.storage().sym_nbytes()) / static_cast<int64_t>(tensor.element_size());
+  };
+  return call.give_tensor(numel(0) == numel(1));
 }
 
 }  // namespace

@@ -67,6 +67,12 @@ PROGRAMS = {
     "vmap of grad": lambda x, w: T.vmap(T.grad(lambda a, b: (a.sin() * b).sum()), in_dims=1)(x, w),
     "vmap of grad, unused": lambda x, w: T.vmap(T.grad(lambda a, b: b.sum(), argnums=(0, 1)), in_dims=1)(x, w),
     "vmap of vjp": lambda x, w: T.vmap(lambda a, b: pulled(torch.sin, a, by=b))(x, w),
+    "grad of grad": lambda x, w: T.grad(lambda a: T.grad(lambda b: (b.sin() * w).sum())(a).pow(2).sum())(x),
+    "grad of vmap": lambda x, w: T.grad(lambda a: T.vmap(lambda b, c: (b * c).sin().sum())(a, w).sum())(x),
+    "jvp": lambda x, w: T.jvp(lambda a: a.sin() * 2, (x,), (w,)),
+    "jvp of grad": lambda x, w: T.jvp(T.grad(loss), (x,), (w,)),
+    "jvp by columns": lambda x, w: T.jvp(lambda a: a.sum(0), (x,), (w.sin(),)),
+    "vmap of jvp": lambda x, w: T.vmap(lambda a, b: T.jvp(torch.sin, (a,), (b,)))(x, w),
     "jacobian": lambda x, w: torch.autograd.functional.jacobian(lambda a: a.sum(0), x),
 }
 # A container of another kind holds sizes of the call; how often a result is repeated is a plain number.

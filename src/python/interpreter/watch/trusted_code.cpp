@@ -188,9 +188,17 @@ void TrustedCode::keep_fresh(PyObject* value, std::unordered_set<PyObject*>& see
     keep_fresh(PySequence_Fast_GET_ITEM(items.get(), i), seen);
 }
 
+/// A function or generator that the caller has made itself, which may lie where one of the run's lay before.
+static bool is_made_by(const Frame* caller, const Frame* frame) {
+  PyObject* const constants = caller ? caller->f_code->co_consts : nullptr;
+  for (Py_ssize_t i = 0; constants && i < PyTuple_GET_SIZE(constants); ++i)
+    if (PyTuple_GET_ITEM(constants, i) == reinterpret_cast<PyObject*>(frame->f_code)) return true;
+  return false;
+}
+
 TrustedCode::Way TrustedCode::way_from_trusted(Frame* frame) {
-  if (is_trusted_code(frame)) return Way::unwatched;
   const Frame* caller = frame->previous;
+  if (is_trusted_code(frame) || is_made_by(caller, frame)) return Way::unwatched;
   const bool by_trees = caller && module_with(caller->f_globals) == kTreeModule;
   if (by_trees && learn_constructor(frame)) return Way::watched;
   auto* const function = reinterpret_cast<PyObject*>(function_of(frame));
