@@ -19,7 +19,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim.optimizer import _get_value
 from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
 
-from braze import _checkpoints, _control_flow, _gradients_within, _optimizer_steps, _tensors_of_data
+from braze import (
+    _checkpoints,
+    _control_flow,
+    _gradients_within,
+    _optimizer_steps,
+    _tensors_of_data,
+    _wrappers,
+)
 from braze._gradients_within import NO_FORM
 from braze._load import C
 
@@ -495,6 +502,7 @@ def install() -> None:
     _gradients_within.install()
     _optimizer_steps.install()
     _tensors_of_data.install()
+    _wrappers.install(C.set_stand_in)
     if torch.backends.opt_einsum.is_available():
         C.assume_constant_result(_path_for)
         C.set_stand_in(torch.backends.opt_einsum.get_opt_einsum().contract_path, contract_path)

@@ -26,6 +26,7 @@
 #include "capture/tape.h"
 #include "capture/traceable.h"
 #include "capture/version_counters.h"
+#include "capture/wrappers.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -186,8 +187,9 @@ class StandIns {
     const auto is_tracked = [&] { return which_ != For::replaced && recorder_.is_tracked(tensor); };
     return tensor.defined() && !as_tracer(tensor) &&
            (even_so || which_ == For::all || replaced_data()->contains(tensor) || is_tracked()) &&
-           !is_transformed(tensor) && (tensor.is_cpu() || tensor.is_cuda()) && is_strided(tensor) &&
-           !tensor.unsafeGetTensorImpl()->is_wrapped_number() && !tensor.is_conj() && !tensor.is_neg();
+           !is_transformed(tensor) && !is_dispatched(tensor) && (tensor.is_cpu() || tensor.is_cuda()) &&
+           is_strided(tensor) && !tensor.unsafeGetTensorImpl()->is_wrapped_number() && !tensor.is_conj() &&
+           !tensor.is_neg();
   }
   /// With the version counter of the real tensor, which is written by that or by this name: what autograd has saved
   /// of either is then found out of date.
@@ -199,6 +201,7 @@ class StandIns {
       tracer.unsafeGetTensorImpl()->set_version_counter(counter);
     }
     real_.emplace_back(tracer, real);
+    current_gate->note_stand_in(tracer, real);
     return tracer;
   }
 
@@ -230,6 +233,25 @@ bool is_below_gate() {
   return c10::impl::tls_is_dispatch_key_excluded(kGateKey);
 }
 
+const at::Tensor* stood_for(const at::Tensor& tracer) {
+  if (!current_gate) return nullptr;
+  const auto found = current_gate->stood_for_.find(tracer.unsafeGetTensorImpl());
+  return found == current_gate->stood_for_.end() ? nullptr : &found->second.second;
+}
+
+void open_gate() {
+  c10::impl::tls_set_dispatch_key_excluded(kGateKey, false);
+  // By which the making of a tensor of Python's data is told.
+  c10::impl::tls_set_dispatch_key_excluded(c10::DispatchKey::DeferredInit, false);
+}
+
+bool is_within_handler() {
+  return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) &&
+         c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::FuncTorchDynamicLayerBackMode) &&
+         c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::PythonTLSSnapshot) &&
+         !c10::impl::tls_is_dispatch_key_excluded(kGateKey) && !builds_python_tensor();
+}
+
 struct GateKernel {
   static void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
     const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kGateKey);
@@ -248,6 +270,7 @@ struct GateKernel {
       if (gives_number(op.schema())) throw UserError("braze: a tensor is made of the values of others");
       return op.redispatchBoxed(below, stack);
     }
+    const bool takes_wrapper = check_wrappers(tracer->impl(), op, stack);
     // Autograd, which comes next, must not find tensors of the user's: their histories and hooks are no part of the
     // trace.
     const bool is_composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
@@ -262,6 +285,7 @@ struct GateKernel {
         StandIns stand_ins(tracer->impl(), StandIns::For::replaced);
         for (c10::IValue& one : given) stand_ins.put(one);
       }
+      if (takes_wrapper) return op.redispatchBoxed(below, stack);
       if (!record_number_call(op, stack)) redispatch_with_numbers(tracer->impl(), op, below, stack);
       return;
     }
@@ -272,21 +296,62 @@ struct GateKernel {
     for (size_t k = 0; k < given.size(); ++k)
       if (const bool written = is_written(arguments[k]); !written || !is_composite)
         stand_ins.put(given[k], written && takes_history && may_take_history(given[k]));
+    if (takes_wrapper) {
+      op.redispatchBoxed(below, stack);
+      return take_out(stand_ins, op, stack);
+    }
     if (is_composite) leave_out_known_mask(tracer->impl(), op, given, current_gate->has_read_compiling_flag_);
     if ((tracer->symbols() || has_met_cuda()) && record_sized_call(tracer->impl(), op, stack)) return;
     if (tracer->symbols() && record_rerun_call(tracer->impl(), op, stack)) return;
     if (tracer->symbols() && open_sized_composite(op, stack)) return;
     if (is_composite && has_met_cuda() && open_recurrent_layer(tracer->impl(), op, stack)) return;
-    const size_t returns = op.schema().returns().size();
     if (record_number_call(op, stack)) return;
     if (is_composite && tracer->symbols()) update_source(tracer->impl().graph());
     const AskedBy asked(tracer->impl(), op);
     const RunningComposite running_now(op, is_composite);
     redispatch_with_numbers(tracer->impl(), op, below, stack);
-    for (size_t k = 0; k < returns; ++k) stand_ins.take_out((*stack)[stack->size() - returns + k]);
+    take_out(stand_ins, op, stack);
   }
 
  private:
+  static void take_out(const StandIns& stand_ins, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+    const size_t returns = op.schema().returns().size();
+    for (size_t k = 0; k < returns; ++k) stand_ins.take_out((*stack)[stack->size() - returns + k]);
+  }
+  /// Whether it is given tensors whose class will carry it out. Refused is what a replay, which does without that,
+  /// would leave undone: versions of what is written, histories.
+  static bool check_wrappers(Recorder& recorder, const c10::OperatorHandle& op, const torch::jit::Stack* stack) {
+    const auto& arguments = op.schema().arguments();
+    const std::span<const c10::IValue> given(stack->data() + stack->size() - arguments.size(), arguments.size());
+    bool any = false, any_tracked = false, any_written = false;
+    const bool is_within = is_within_handler();
+    for_each_tensor(given, [&](const at::Tensor& tensor, uint32_t place, int32_t) {
+      const bool is_dispatched_here = is_dispatched(tensor);
+      any |= is_dispatched_here;
+      any_tracked |= is_dispatched_here ? tensor.requires_grad() : recorder.is_tracked(tensor);
+      // Below autograd versions stay as they are.
+      any_written |=
+          is_written(arguments[place]) && (!is_within || is_dispatched_here || is_from_outside(recorder, tensor));
+    });
+    if (any_written && (any || is_within)) throw UserError("braze: a wrapper, or what it holds, is written");
+    if (!any) return false;
+    const bool is_composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+    if (any_tracked && !is_composite && at::GradMode::is_enabled() && !is_within)
+      throw UserError("braze: gradients of a wrapper are wanted");
+    const auto keys = c10::impl::tls_local_dispatch_key_set();
+    if ((keys.included_ - keys.excluded_).has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) ||
+        tracer_has_symbols())
+      throw UserError("braze: a wrapper is given to a transform, or beside sizes that vary");
+    return true;
+  }
+  static bool tracer_has_symbols() { return Tracer::current()->symbols(); }
+  static bool is_from_outside(Recorder& recorder, const at::Tensor& tensor) {
+    const TracerTensor* tracer = as_tracer(tensor);
+    if (!tracer) return true;
+    for (const ViewPtr& root : tracer->view()->memory->roots)
+      if (recorder.bound_as(root)) return true;
+    return false;
+  }
   /// One that a GPU has a kernel for, and autograd a formula (_fused_rms_norm), is taken apart below autograd,
   /// which would see a part of it when the tape is run again.
   static void lose_tape_of_own_gradient(const c10::OperatorHandle& op, std::span<const c10::IValue> given) {

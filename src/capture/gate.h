@@ -9,7 +9,9 @@
 
 #include <cstdint>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "capture/replaced_data.h"
@@ -68,13 +70,20 @@ class Gate {
 
   /// Of all operators that were called.
   KernelSnapshot kernels() const;
+  /// An operator is given `tracer` in the place of `real`.
+  void note_stand_in(const at::Tensor& tracer, const at::Tensor& real) {
+    stood_for_.try_emplace(tracer.unsafeGetTensorImpl(), tracer, real);
+  }
 
  private:
   friend struct GateKernel;
   friend ReplacedData* replaced_data();
   friend void note_compiling_flag_was_read();
+  friend const at::Tensor* stood_for(const at::Tensor& tracer);
   std::unordered_set<c10::OperatorHandle> called_;
   std::unordered_set<const c10::TensorImpl*> viewed_;  ///< Real tensors of which the trace has made views.
+  /// Real tensors by the tracers that operators were given for them. Nobody else may use the address of a tracer.
+  std::unordered_map<const c10::TensorImpl*, std::pair<at::Tensor, at::Tensor>> stood_for_;
   ReplacedData replaced_;
   bool has_read_compiling_flag_ = false;
   Gate* outer_;

@@ -3,6 +3,7 @@
 #include <c10/core/DispatchKeySet.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "capture/wrappers.h"
 #include "support/error.h"
 
 namespace braze::capture {
@@ -35,6 +36,8 @@ static bool has_tangent(const at::Tensor& tensor) {
 
 void check_traceable(const at::Tensor& real, std::string_view what) {
   if (!is_strided(real) || !real.has_storage()) refuse_unstrided(real, what);
+  if (is_dispatched(real))
+    throw UserError(concat("braze: the class of ", what, " carries out operators itself, by __torch_dispatch__."));
   if (!real.is_cpu() && !real.is_cuda())
     throw UserError(concat("braze: ", what, " is on device ", c10::str(real.device()),
                            "; tensors on the CPU or a CUDA device can be traced."));

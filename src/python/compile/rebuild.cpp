@@ -18,6 +18,7 @@
 #include "python/guards/type_params_312.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/traced_arrays.h"
+#include "python/interpreter/watch/wrapper_world.h"
 
 namespace braze::python {
 
@@ -205,6 +206,7 @@ Rebuilder::Node Rebuilder::create(PyObject* value) {
 
 Rebuilder::Node Rebuilder::tensor(PyObject* tensor) {
   if (!values_.is_known(tensor)) refuse("a tensor of unknown origin", tensor);
+  if (values_.tensors().wrappers()->is_wrapper(tensor)) return Wrapper::make(*this, tensor);
   PyTypeObject* type = Py_TYPE(tensor);
   const bool is_derived = reinterpret_cast<PyObject*>(type) != values_.tensors().tensor_type();
   if (is_derived && !(values_.tensors().keep_tensor_class(type) && can_become(type)))

@@ -43,6 +43,7 @@ class Rebuilder {
   ///   sizes that may vary                  outputs
   ///   what has a source                    the value that guards read there
   ///   tensors computed by the run          outputs of the graph
+  ///   wrappers of tensors                  by _make_wrapper_subclass(), with what they hold
   ///   classes of namedtuple() that the run made, and their instances: by namedtuple(), new at each call
   ///   tuples, lists, dicts, sets           and subclasses: ModelOutput, OrderedDict, defaultdict, named tuples
   ///   arrays of NumPy's                    a copy, or a view of the array whose memory it is; of those that the
@@ -88,6 +89,7 @@ class Rebuilder {
   Node iterator(PyObject* iterator);
   Node dict_iterator(PyObject* iterator);
   struct Lazy;      ///< Iterators of itertools.
+  struct Wrapper;   ///< A tensor that holds others.
   struct OwnClass;  ///< What the run has made by namedtuple().
   Node own_dict(PyObject* dict);
   Node attribute(PyObject* object, const char* name);

@@ -25,6 +25,11 @@ struct Rebuilder::OwnClass {
   static Node instance(Rebuilder& rebuilder, PyObject* object);
 };
 
+/// A tensor that the run made by _make_wrapper_subclass(), of what that was given.
+struct Rebuilder::Wrapper {
+  static Node make(Rebuilder& rebuilder, PyObject* tensor);
+};
+
 /// A builtin iterator that can be made again as far as it has come.
 bool is_iterator_in_flight(PyTypeObject* type);
 

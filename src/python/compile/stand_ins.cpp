@@ -298,6 +298,10 @@ PyObject* stand_in_for(PyObject* function) noexcept {
   return original ? original : late_form_of(function);
 }
 
+bool is_kept_from_dynamo(PyObject* function) noexcept {
+  return PyFunction_Check(function) && (wrapped_by_dynamo(function) || kept_from_dynamo(function));
+}
+
 void add_stand_ins(py::module_& module) {
   module.def(
       "set_stand_in",

@@ -8,6 +8,8 @@ namespace braze::python {
 
 /// What a capture calls in the place of `function`, borrowed; null for nearly all.
 PyObject* stand_in_for(PyObject* function) noexcept;
+/// What stands for it is the function that it is around.
+bool is_kept_from_dynamo(PyObject* function) noexcept;
 /// A class of braze's own that takes the place of one of the standard library while a run lasts, and not longer.
 bool stands_for_other(PyTypeObject* type) noexcept;
 

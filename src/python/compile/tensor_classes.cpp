@@ -62,6 +62,27 @@ bool is_plain_tensor_class(PyTypeObject* type) {
   return true;
 }
 
+bool is_wrapper_class(PyTypeObject* type) {
+  PyTypeObject *tensor = as_type(torch_names().tensor_type), *parameter = as_type(torch_names().parameter_type);
+  if (!PyType_IsSubtype(type, tensor) || type->tp_basicsize != tensor->tp_basicsize) return false;
+  PyTypeObject* base = PyType_IsSubtype(type, parameter) ? parameter : tensor;
+  if (Py_TYPE(type) != Py_TYPE(base)) return false;
+  const std::span names = names_of_tensor_classes();
+  const bool is_silent = handler_of(type) == handler_of(parameter);
+  if (!is_silent && (handler_of(type) == handler_of(tensor) || !is_handler_in_python(handler_of(type))))
+    return false;
+  PyObject* dispatch = _PyType_Lookup(type, names[1]);
+  if (dispatch == _PyType_Lookup(base, names[1]) || !is_handler_in_python(dispatch)) return false;
+  for (PyObject* name : names.subspan(2))
+    if (_PyType_Lookup(type, name) != _PyType_Lookup(base, name)) return false;
+  return true;
+}
+
+PyObject* wrapper_maker() {
+  static PyObject* const function = PyObject_GetAttrString(torch_names().tensor_type, "_make_wrapper_subclass");
+  return function;  // For good.
+}
+
 bool can_become(PyTypeObject* type) {
   const interpreter::Pause unwatched;
   const guards::Ref probe = guards::Ref::steal(THPVariable_Wrap(at::Tensor(c10::make_intrusive<c10::TensorImpl>(

@@ -13,6 +13,10 @@ namespace braze::python {
 /// torch.Tensor, Parameter, or a class that leaves to these what makes operators ask it, but for a handler in
 /// Python, and how instances lie.
 bool is_plain_tensor_class(PyTypeObject* type);
+/// Likewise, but for a `__torch_dispatch__` in Python that carries out operators.
+bool is_wrapper_class(PyTypeObject* type);
+/// torch.Tensor._make_wrapper_subclass, borrowed.
+PyObject* wrapper_maker();
 /// Operators on its instances are calls of Python code of its own.
 bool has_own_handler(PyTypeObject* type);
 /// What such a class leaves to them: names that guards are about.

@@ -396,9 +396,9 @@ TorchNames::TorchNames() : operators(operator_names()) {
     ask_for_torch_function.insert(py::object(c.attr(name)).ptr());
   for (const char* name : {"DisableTorchFunction", "DisableTorchFunctionSubclass"})
     unseen_by_handlers.insert(py::object(c.attr(name)).ptr());
-  unseen_by_handlers.insert(py::object(py::module_::import("torch.overrides").attr("handle_torch_function"))
-                                .release()
-                                .ptr());  // For good.
+  for (const auto& [module, name] : {std::pair{"torch.overrides", "handle_torch_function"},
+                                     std::pair{"torch.utils._python_dispatch", "return_and_correct_aliasing"}})
+    unseen_by_handlers.insert(py::object(py::module_::import(module).attr(name)).release().ptr());  // For good.
   sets_autocast_cache = py::object(c.attr("set_autocast_cache_enabled")).ptr();
   compiler_dict = PyModule_GetDict(imported("torch.compiler").ptr());
   compiling_flag = PyUnicode_InternFromString("_is_compiling_flag");

@@ -167,6 +167,7 @@ bool TorchWorld::keep_tensor_class(PyTypeObject* type) {
 }
 
 bool TorchWorld::learn(PyObject* tensor, const guards::Source* source) {
+  if (wrappers_.is_wrapper(tensor)) return wrappers_.learn(tensor, source);
   if (!keep_tensor_class(Py_TYPE(tensor))) return false;
   const at::Tensor& real = THPVariable_Unpack(tensor);
   if (capture::is_tracer(real) || capture::is_transformed(real) || !capture::is_strided(real) ||
@@ -244,7 +245,8 @@ bool TorchWorld::may_call(PyObject* function) const {
 
 /// A handler is given the function itself. What leaves handlers out, or calls them, is no call that they see.
 PyObject* TorchWorld::stand_in_for(PyObject* function) const {
-  const bool is_seen = modes_.are_calls_handled() && !torch_names().unseen_by_handlers.contains(function);
+  const bool is_seen = modes_.are_calls_handled() && !torch_names().unseen_by_handlers.contains(function) &&
+                       !is_kept_from_dynamo(function);
   // Asked for in any case: what torch.func loads at its first use is loaded by that.
   PyObject* other = python::stand_in_for(function);
   return is_seen ? nullptr : other;
@@ -455,7 +457,7 @@ bool LibraryWorld::is_library(PyCodeObject* code) const {
   return is_library_code(code) || is_own_code(code);
 }
 
-bool TorchWorld::is_cpu(PyObject* object) const {
+bool LibraryWorld::is_cpu(PyObject* object) const {
   if (!THPDevice_Check(object)) return false;
   const c10::Device device = reinterpret_cast<THPDevice*>(object)->device;
   return device.is_cpu() && !device.has_index();
@@ -539,13 +541,15 @@ std::vector<std::vector<size_t>> compared_memories(std::span<const TorchWorld::T
 }  // namespace
 
 void TorchWorld::guard_aliasing() {
-  if (tensors_.size() < 2) return;
+  if (tensors_.size() + wrappers_.learnt().size() < 2) return;
   std::vector<const guards::Source*> sources;
   std::vector<PyObject*> objects;
-  for (const Tensor& tensor : tensors_) {
+  const auto add = [&](const auto& tensor) {
     sources.push_back(tensor.source);
     objects.push_back(tensor.object);
-  }
+  };
+  std::ranges::for_each(tensors_, add);
+  std::ranges::for_each(wrappers_.learnt(), add);
   guards_.objects(sources, objects);
   for (std::vector<size_t>& compared : compared_memories(tensors_, sizes_)) {
     std::ranges::sort(compared);

@@ -18,6 +18,7 @@
 #include "python/compile/torch_modes.h"
 #include "python/compile/torch_names.h"
 #include "python/compile/torch_sizes.h"
+#include "python/compile/torch_wrappers.h"
 #include "python/interpreter/watch/values.h"
 
 namespace braze::python {
@@ -33,6 +34,7 @@ class LibraryWorld : public interpreter::TensorWorld {
     return python::called_instead(object, arguments, count, names);
   }
   PyObject* tensor_type() const override { return torch_names().tensor_type; }
+  bool is_cpu(PyObject* device) const override;
 };
 
 /// Tensors of one run: arguments of the graph, and those that it binds.
@@ -100,7 +102,6 @@ class TorchWorld final : public LibraryWorld {
   bool is_within_gradient() const override;
   PyObject* gradient_of(PyObject* tensor) override;
   PyObject* compiled_from(PyObject* object) const override { return python::compiled_from(object); }
-  bool is_cpu(PyObject* device) const override;
   interpreter::Promise promise_about(PyObject* function) const override;
   PyObject* stand_in_for(PyObject* function) const override;
   bool gives_other_class(PyObject* function) const override;
@@ -110,6 +111,7 @@ class TorchWorld final : public LibraryWorld {
   PickedRows* rows() override { return &rows_; }
   TorchModes& modes() override { return modes_; }
   TorchSizes& sizes() override { return sizes_; }
+  TorchWrappers* wrappers() const override { return &wrappers_; }
 
   /// What the run sees of torch.is_autocast_cache_enabled(): the tracer keeps the cache off, which would hand its
   /// tensors to others.
@@ -132,6 +134,7 @@ class TorchWorld final : public LibraryWorld {
   PickedRows rows_;
   TorchSizes sizes_;
   TorchModes modes_;
+  mutable TorchWrappers wrappers_{guards_, modes_};  ///< Part of what a const world shows.
   bool sealed_ = false;
   std::vector<guards::Ref> answers_;  ///< Tensors in the place of attributes.
   bool autocast_cache_ = at::autocast::is_autocast_cache_enabled();

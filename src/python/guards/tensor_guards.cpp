@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "capture/tracer_tensor.h"
+#include "capture/wrappers.h"
 #include "python/guards/array.h"
 #include "python/guards/keys.h"
 #include "python/guards/kinds.h"
@@ -88,9 +89,9 @@ uintptr_t data_of(const c10::TensorImpl& impl) noexcept {
 
 bool has_plain_geometry(const at::Tensor& tensor) {
   using c10::DispatchKey;
-  const c10::DispatchKeySet odd({DispatchKey::Python, DispatchKey::FuncTorchBatched,
-                                 DispatchKey::FuncTorchGradWrapper, DispatchKey::Functionalize,
-                                 DispatchKey::NestedTensor});
+  if (capture::is_dispatched(tensor) && !capture::is_wrapper(tensor)) return false;
+  const c10::DispatchKeySet odd({DispatchKey::FuncTorchBatched, DispatchKey::FuncTorchGradWrapper,
+                                 DispatchKey::Functionalize, DispatchKey::NestedTensor});
   return !tensor.key_set().has_any(odd) && !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
          tensor.layout() == at::kStrided;
 }

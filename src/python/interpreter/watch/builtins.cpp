@@ -11,6 +11,7 @@
 #include "python/interpreter/cpython.h"
 #include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/computing.h"
+#include "python/interpreter/watch/dispatch_handlers.h"
 #include "python/interpreter/watch/late_calls.h"
 #include "python/interpreter/watch/least_tensors.h"
 #include "python/interpreter/watch/look_ups.h"
@@ -18,6 +19,7 @@
 #include "python/interpreter/watch/tensor_hooks.h"
 #include "python/interpreter/watch/warnings.h"
 #include "python/interpreter/watch/watch.h"
+#include "python/interpreter/watch/wrapper_world.h"
 
 namespace braze::interpreter {
 
@@ -191,6 +193,10 @@ bool Builtins::call(PyObject* function, PyObject* const* arguments, Py_ssize_t c
     return watch_.autograd_functions.apply_function(self);
   }
   if (tensors.gives_other_class(function) && give_other_class(arguments, count)) return true;
+  const WrapperWorld* const wrappers = tensors.wrappers();
+  if (wrappers && wrappers->makes_wrapper(function) &&
+      DispatchHandlers(watch_, run_).make_wrapper(arguments, count))
+    return true;
   if (abandoned()) return false;
   const Call call{function, arguments, count, module_of(function), builtin->m_ml->ml_name};
   if (!watch_.iterables.put_items(goer_name(call.module, call.name), arguments, count)) return false;

@@ -11,6 +11,7 @@
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/typed_dicts.h"
 #include "python/interpreter/watch/watch.h"
+#include "python/interpreter/watch/wrapper_world.h"
 
 namespace braze::interpreter {
 
@@ -279,8 +280,10 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
   const bool is_named_tuple = PyType_IsSubtype(cls, &PyTuple_Type);
   const bool is_of_tensors =
       PyType_IsSubtype(cls, reinterpret_cast<PyTypeObject*>(values_.tensors().tensor_type()));
-  const bool is_made_in_python = is_of_tensors && Py_IS_TYPE(class_entry(type, "__new__"), &PyStaticMethod_Type) &&
-                                 values_.tensors().keep_tensor_class(cls);
+  WrapperWorld* const wrappers = values_.tensors().wrappers();
+  const bool is_made_in_python =
+      is_of_tensors && Py_IS_TYPE(class_entry(type, "__new__"), &PyStaticMethod_Type) &&
+      (values_.tensors().keep_tensor_class(cls) || (wrappers && wrappers->keep_class(cls)));
   if ((cls->tp_itemsize && !is_named_tuple) || values_.tensors().is_tensor(type) ||
       (is_of_tensors && !is_made_in_python))
     return abandon("a class that is not understood", type);

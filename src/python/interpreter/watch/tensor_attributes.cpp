@@ -4,6 +4,7 @@
 #include "python/guards/storage_access.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/watch.h"
+#include "python/interpreter/watch/wrapper_world.h"
 
 namespace braze::interpreter {
 
@@ -120,6 +121,9 @@ bool TensorAttributes::tensor_attribute(PyObject* tensor, PyObject* name) {
     if (const guards::Source* source = values_.source_of(tensor)) values_.guards().lacks(source, name);
     return watch_.classes.learn_class_entry(found, sources.type_attribute(type, name));
   }
+  const WrapperWorld* const wrappers = values_.tensors().wrappers();
+  if (wrappers && wrappers->is_wrapper(tensor) && !wrappers->may_read(name))
+    return abandon("an attribute of a tensor that guards do not cover", name);
   // What the run would be told in its place is no instance of a derived class.
   if (text_of(name) == "data" && values_.source_of(tensor) && has_results_of_its_class(Py_TYPE(tensor)))
     return abandon("an attribute of a tensor that guards do not cover", name);

@@ -93,6 +93,8 @@ class RowWorld {
   virtual Ref index_of_one(PyObject* index) = 0;
 };
 
+class WrapperWorld;
+
 /// Modes of torch functions; the default device is one.
 class ModeWorld {
  public:
@@ -231,6 +233,8 @@ class TensorWorld : public OperatorWorld {
   virtual bool is_library(PyCodeObject*) const { return false; }
   /// Has the program check that the truth of a tensor of one element is this. False: it cannot.
   virtual bool expect(PyObject*, bool) { return false; }
+  /// Null: there are none.
+  virtual WrapperWorld* wrappers() const { return nullptr; }
   virtual ModeWorld& modes() = 0;
   virtual SizeWorld& sizes() = 0;
 };

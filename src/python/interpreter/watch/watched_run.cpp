@@ -11,6 +11,7 @@
 #include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/traced_arrays.h"
+#include "python/interpreter/watch/wrapper_world.h"
 
 namespace braze::interpreter {
 
@@ -23,6 +24,12 @@ bool dispatches_by_python(const TensorWorld& tensors, PyObject* value) {
 }
 
 namespace {
+
+/// A tensor whose class is not understood to carry out operators.
+bool is_unwatched(const TensorWorld& tensors, PyObject* value) {
+  const WrapperWorld* const wrappers = tensors.wrappers();
+  return dispatches_by_python(tensors, value) && !PyType_Check(value) && !(wrappers && wrappers->is_wrapper(value));
+}
 
 /// The innermost of the run's frames that runs the user's code, or the innermost of all.
 class UserFrame {
@@ -65,7 +72,7 @@ bool WatchedRun::abandon(BreakReason why, PyObject* subject) {
   if (abandoned) return false;
   abandoned = true;
   const RaisedAside aside;
-  place = subject && dispatches_by_python(values.tensors(), subject) ? Break::class_dispatches : why;
+  place = subject && is_unwatched(values.tensors(), subject) ? Break::class_dispatches : why;
   if (subject) place.reason += std::string(" (") + guards::describe(subject) + ")";
   const UserFrame frame(values.tensors(), activities.size());
   if (frame.code()) {

@@ -13,6 +13,7 @@
 #include "python/interpreter/flow.h"
 #include "python/interpreter/instructions.h"
 #include "python/interpreter/watch/absorb.h"
+#include "python/interpreter/watch/dispatch_handlers.h"
 #include "python/interpreter/watch/generators.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/looks.h"
@@ -22,8 +23,9 @@ namespace braze::interpreter {
 
 namespace {
 
-/// Kernels that PyTorch has in Python, which the dispatcher enters: shapes, decompositions. And what a call of a
-/// TorchScript function asks first, which is ours where we stand for torch.compile.
+/// Kernels that PyTorch has in Python, which the dispatcher enters: shapes, decompositions. Where it looks for
+/// rules that classes of tensors have for an operator. And what a call of a TorchScript function asks first, which
+/// is ours where we stand for torch.compile.
 bool is_torchs_own(Frame* frame) {
   if (!PyDict_Check(frame->f_globals)) return false;
   PyObject* name = PyDict_GetItemString(frame->f_globals, "__name__");
@@ -31,8 +33,8 @@ bool is_torchs_own(Frame* frame) {
   if (!text) return false;
   if (std::string_view(text) == "torch.compiler" || std::string_view(text) == "braze.compiler")
     return text_of(frame->f_code->co_name) == "is_exporting";
-  for (const char* prefix :
-       {"torch._meta_registrations", "torch._refs", "torch._prims", "torch._decomp", "torch._ops"})
+  for (const char* prefix : {"torch._meta_registrations", "torch._refs", "torch._prims", "torch._decomp",
+                             "torch._ops", "torch._library.simple_registry"})
     if (std::string_view(text).starts_with(prefix)) return true;
   return false;
 }
@@ -100,6 +102,7 @@ static bool is_torch_handler(PyObject* function) {
 bool Watcher::entered(Frame* frame) {
   auto* function = reinterpret_cast<PyObject*>(function_of(frame));
   const Entry entry = activity().entry;
+  if (DispatchHandlers(watch_, watch_.run).is_one(frame)) return enter_handler(frame);
   const bool is_size = values().tensors().sizes().has_sizes() && is_code_of_sizes(frame);
   if (entry == Entry::trusted || activity().is_trusted || is_size) {
     const bool is_quiet = activity().is_quiet;
@@ -175,6 +178,22 @@ bool Watcher::entered(Frame* frame) {
   }
   if (is_code_of_warnings(frame)) forget_shown_warnings();
   return watch_.run.abandon("Python code is entered from C where that is not understood", function);
+}
+
+/// Of a class that carries out an operator, which the instruction has called, or what it runs unwatched.
+bool Watcher::enter_handler(Frame* frame) {
+  const bool is_called = (activity().entry != Entry::none || activity().is_trusted) && !activity().is_around;
+  const bool is_shown = watch_.other_threads.show_effects();
+  watch_.run.activities.push_back({});
+  deepest_ = std::max(deepest_, watch_.run.activities.size());
+  if (!is_shown) return false;
+  try {
+    if (is_called && DispatchHandlers(watch_, watch_.run).learn(frame))
+      return watch_.variables.learn_parameters(frame);
+  } catch (const std::exception& error) {
+    return watch_.run.abandon(BreakReason::told(error.what()));
+  }
+  return watch_.run.abandon(Break::class_dispatches);
 }
 
 /// A special method that C code calls on what it is given: of items that it orders, of an iterator that it goes

@@ -46,6 +46,7 @@ class Watcher final : public Observer {
   Activity& activity() { return watch_.run.activity(); }
   std::optional<ir::Size> length_given(PyObject* returned);
   bool gives(Activation& a, int opcode);
+  bool enter_handler(Frame* frame);
   bool learn_special_method(Frame* frame);
   bool learn_torch_function(Frame* frame);
   void learn_unbound(Activation& a);
