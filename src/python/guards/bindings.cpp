@@ -94,6 +94,7 @@ EffectKind effect_named(const std::string& name) {
                            {{"store_attribute", EffectKind::store_attribute},
                             {"delete_attribute", EffectKind::delete_attribute},
                             {"store_in_dict_of", EffectKind::store_in_dict_of},
+                            {"delete_from_dict_of", EffectKind::delete_from_dict_of},
                             {"store_item", EffectKind::store_item},
                             {"delete_item", EffectKind::delete_item},
                             {"append", EffectKind::append},

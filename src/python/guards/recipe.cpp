@@ -115,7 +115,7 @@ void RecipeBuilder::effect(EffectKind kind, std::span<const RecipeNode> operands
   struct Arity {
     size_t least, most;
   };
-  static const Arity arities[] = {{3, 3}, {2, 2}, {3, 3}, {3, 3}, {2, 2},
+  static const Arity arities[] = {{3, 3}, {2, 2}, {3, 3}, {2, 2}, {3, 3},       {2, 2},
                                   {2, 2}, {2, 2}, {1, 2}, {1, 1}, {1, SIZE_MAX}};
   static_assert(std::size(arities) == static_cast<size_t>(EffectKind::call) + 1);
   const Arity arity = arities[static_cast<size_t>(kind)];
@@ -147,17 +147,26 @@ PyObject* allocate(PyTypeObject* type) {
   return base->tp_new(type, empty.get(), nullptr);
 }
 
+/// \returns null with an AttributeError if there is none.
+PyObject* needed_dict(PyObject* object, PyObject* name) {
+  PyObject* dict = instance_dict(object);
+  if (!dict) PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute %R", Py_TYPE(object)->tp_name, name);
+  return dict;
+}
+
 /// Sets a slot or an entry of the instance dict, without `__setattr__`.
 bool store_raw(PyObject* object, PyObject* name, PyObject* value) {
   PyObject* descriptor = _PyType_Lookup(Py_TYPE(object), name);
   if (descriptor && Py_IS_TYPE(descriptor, &PyMemberDescr_Type))
     return Py_TYPE(descriptor)->tp_descr_set(descriptor, object, value) == 0;
-  PyObject* dict = instance_dict(object);
-  if (!dict) {
-    PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute %R", Py_TYPE(object)->tp_name, name);
-    return false;
-  }
-  return PyDict_SetItem(dict, name, value) == 0;
+  PyObject* dict = needed_dict(object, name);
+  return dict && PyDict_SetItem(dict, name, value) == 0;
+}
+
+/// Deletes an entry of the instance dict, without `__delattr__`.
+bool delete_raw(PyObject* object, PyObject* name) {
+  PyObject* dict = needed_dict(object, name);
+  return dict && PyDict_DelItem(dict, name) == 0;
 }
 
 bool store_entry(PyObject* dict, PyObject* key, PyObject* value) {
@@ -361,6 +370,7 @@ class Recipe::Run {
       case EffectKind::store_attribute: return PyObject_SetAttr(target, key, value) == 0;
       case EffectKind::delete_attribute: return PyObject_DelAttr(target, key) == 0;
       case EffectKind::store_in_dict_of: return store_raw(target, key, value);
+      case EffectKind::delete_from_dict_of: return delete_raw(target, key);
       case EffectKind::store_item: return store_item(target, key, value);
       case EffectKind::delete_item: return delete_item(target, key);
       case EffectKind::append: return PyList_Append(target, key) == 0;

@@ -44,16 +44,17 @@ enum class RecipeKind : uint8_t {
 };
 
 enum class EffectKind : uint8_t {
-  store_attribute,   ///< target.name = value, by what the type does (operands: target, name, value).
-  delete_attribute,  ///< (target, name).
-  store_in_dict_of,  ///< target.__dict__[name] = value, without `__setattr__` (target, name, value).
-  store_item,        ///< Entry of a dict or item of a list, without `__setitem__` (target, key, value).
-  delete_item,       ///< (target, key).
-  append,            ///< (list, value).
-  replace_list,      ///< list[:] = the tuple or list (list, sequence).
-  store_cell,        ///< (cell, value); without value the cell is emptied.
-  ask_next,          ///< (iterator): it gives its next item, which is dropped, or comes to its end.
-  call,              ///< Operand 0 called with the others; the result is dropped.
+  store_attribute,      ///< target.name = value, by what the type does (operands: target, name, value).
+  delete_attribute,     ///< (target, name).
+  store_in_dict_of,     ///< target.__dict__[name] = value, without `__setattr__` (target, name, value).
+  delete_from_dict_of,  ///< del target.__dict__[name], without `__delattr__` and descriptors (target, name).
+  store_item,           ///< Entry of a dict or item of a list, without `__setitem__` (target, key, value).
+  delete_item,          ///< (target, key).
+  append,               ///< (list, value).
+  replace_list,         ///< list[:] = the tuple or list (list, sequence).
+  store_cell,           ///< (cell, value); without value the cell is emptied.
+  ask_next,             ///< (iterator): it gives its next item, which is dropped, or comes to its end.
+  call,                 ///< Operand 0 called with the others; the result is dropped.
 };
 
 class Recipe;

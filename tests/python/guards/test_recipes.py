@@ -265,19 +265,26 @@ def test_effects_in_order(capsys):
 
 
 def test_more_effects():
-    target = Key()
-    target.a = 1
+    class Stubborn:
+        def __delattr__(self, name):
+            if name == "a":
+                object.__delattr__(self, name)
+
+    target = kept = Stubborn()
+    target.a = target.b = 1
     cell = (lambda: target).__closure__[0]
     whole = [1, 2, 3]
 
     def make(b):
         b.effect("delete_attribute", [b.value(0), b.constant("a")])
+        b.effect("delete_from_dict_of", [b.value(0), b.constant("b")])
         b.effect("replace_list", [b.value(1), b.container("tuple", [b.constant(9)])])
         b.effect("store_cell", [b.value(2), b.constant("contents")])
         return []
 
     run(make, [target, whole, cell])
-    assert not hasattr(target, "a") if isinstance(target, Key) else target == "contents"
+    assert not vars(kept)
+    assert target == "contents"
     assert whole == [9]
     assert cell.cell_contents == "contents"
     run(lambda b: [b.effect("store_cell", [b.value(0)])][:0], [cell])

@@ -69,7 +69,7 @@ void Effects::store_entry(PyObject* dict, PyObject* key, PyObject* value, PyObje
 
 void Effects::delete_entry(PyObject* dict, PyObject* key, PyObject* owner) {
   change(dicts_, dict).rearrange();
-  log_.note({owner ? EffectKind::delete_attribute : EffectKind::delete_item, Ref::borrow(owner ? owner : dict),
+  log_.note({owner ? EffectKind::delete_from_dict_of : EffectKind::delete_item, Ref::borrow(owner ? owner : dict),
              Ref::borrow(key)});
   written_.erase({dict, key});
   written_.emplace(Place{dict, log_.back().key.get()}, log_.size() - 1);
