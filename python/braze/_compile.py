@@ -115,7 +115,7 @@ def compile_callable(function: Function, settings: dict[str, Any]) -> Function:
     if not hasattr(C, "CompiledFunction"):
         raise C.Error("braze.compile captures Python on CPython 3.11 and 3.12 only; braze.trace works here.")
     compiled = C.CompiledFunction(
-        function,
+        _caller_of(function) if C.is_called_specially(_behind_partials(function)) else function,
         {
             "backend": _runner(settings),
             **{name: settings[name] for name in (*_CHOICES, *CAPTURE_SETTINGS)},
@@ -130,6 +130,22 @@ def compile_callable(function: Function, settings: dict[str, Any]) -> Function:
 
         keep(config.report, compiled)
     return compiled
+
+
+def _behind_partials(function: Function) -> Function:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def _caller_of(function: Function) -> Function:
+    """Captures look for what stands in for a function of PyTorch's where that is called; this one calls it."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return call
 
 
 def innermost(model: Function) -> Function:

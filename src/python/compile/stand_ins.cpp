@@ -64,27 +64,41 @@ std::string_view module_of(PyObject* function) noexcept {
   return text ? text : "";
 }
 
-constexpr std::string_view gradient_transforms[] = {"grad", "grad_and_value", "vjp", "jacrev", "hessian"};
+bool is_of_transforms(PyObject* function) noexcept {
+  const std::string_view module = module_of(function);
+  return module.starts_with("torch._functorch.") || module.starts_with("torch._higher_order_ops.");
+}
+
+/// Whether it is one of the transforms that take gradients, or what one of them made, or holds one.
+bool takes_gradients(PyObject* function) noexcept {
+  constexpr std::string_view transforms[] = {"grad",   "grad_and_value", "vjp", "_vjp_with_argnums",
+                                             "jacrev", "hessian"};
+  const auto* object = reinterpret_cast<PyFunctionObject*>(function);
+  const char* text = PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(object->func_code)->co_qualname);
+  const std::string_view name = text ? text : "";
+  if (std::ranges::find(transforms, name.substr(0, name.find('.'))) != std::end(transforms)) return true;
+  for (Py_ssize_t i = 0; object->func_closure && i < PyTuple_GET_SIZE(object->func_closure); ++i) {
+    PyObject* held = PyCell_GET(PyTuple_GET_ITEM(object->func_closure, i));
+    if (held && PyFunction_Check(held) && is_of_transforms(held) && takes_gradients(held)) return true;
+  }
+  return false;
+}
 
 /// torch.func loads what it needs when it is first used, under a lock: it does so now, natively, as a capture may
 /// be given up at any instruction.
 void prepare_transforms(PyObject* function) {
   static bool is_prepared = false, is_prepared_for_gradients = false;  // Once a process, guarded by the GIL.
   if (is_prepared && is_prepared_for_gradients) return;
-  const std::string_view module = module_of(function);
-  if (!module.starts_with("torch._functorch.") && !module.starts_with("torch._higher_order_ops.")) return;
+  if (!is_of_transforms(function)) return;
   // Taking gradients loads the whole of torch._dynamo, which others do without.
-  const std::string name_of_function =
-      py::str(py::handle(reinterpret_cast<PyFunctionObject*>(function)->func_name));
-  const bool takes_gradients =
-      std::ranges::find(gradient_transforms, name_of_function) != std::end(gradient_transforms);
-  if (is_prepared && !takes_gradients) return;
+  const bool for_gradients = takes_gradients(function);
+  if (is_prepared && !for_gradients) return;
   is_prepared = true;
-  is_prepared_for_gradients |= takes_gradients;
+  is_prepared_for_gradients |= for_gradients;
   const capture::RunForReal real;
   const interpreter::Pause unwatched;
   try {
-    imported("braze._stand_ins").attr("prepare_transforms")(takes_gradients);
+    imported("braze._stand_ins").attr("prepare_transforms")(for_gradients);
   } catch (py::error_already_set& error) {
     error.discard_as_unraisable("braze");
   }
@@ -302,6 +316,17 @@ bool is_kept_from_dynamo(PyObject* function) noexcept {
   return PyFunction_Check(function) && (wrapped_by_dynamo(function) || kept_from_dynamo(function));
 }
 
+namespace {
+
+/// Whether a capture that meets a call of it does more than to run its code: it calls something else, or loads what
+/// functions that transform others need, which waits for the call.
+bool is_called_specially(PyObject* function) noexcept {
+  if (all_stand_ins().contains(function)) return true;
+  return PyFunction_Check(function) && (is_of_transforms(function) || late_form_of(function));
+}
+
+}  // namespace
+
 void add_stand_ins(py::module_& module) {
   module.def(
       "set_stand_in",
@@ -311,6 +336,9 @@ void add_stand_ins(py::module_& module) {
       },
       py::arg("function"), py::arg("stand_in"),
       "Captures call the second function or class in the place of the first.");
+  module.def(
+      "is_called_specially", [](py::handle function) { return is_called_specially(function.ptr()); },
+      py::arg("function"), "Whether captures do more where it is called than to run its code.");
   module.def(
       "set_traced_arrays",
       [](const py::type& arrays, const py::type& numbers, const py::type& given) {
