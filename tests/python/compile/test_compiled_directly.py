@@ -63,6 +63,16 @@ COMPILED = {
         "torch.sin, torch.ones(3)",
         "lambda f, x: f(x)",
     ),
+    "a gradient by rows": (
+        "torch.vmap(torch.func.grad(lambda x: x.sin().sum()))",
+        "torch.ones(4, 3)",
+        "torch.cos",
+    ),
+    "a gradient of a gradient": (
+        "torch.func.grad(lambda x: torch.func.grad(lambda y: (y ** 3).sum())(x).sum())",
+        "torch.ones(3)",
+        "lambda x: 6 * x",
+    ),
     "jacrev": ("torch.func.jacrev(torch.sin)", "torch.ones(3)", "lambda x: x.cos().diag()"),
     "checkpoint": (
         "functools.partial(torch.utils.checkpoint.checkpoint, use_reentrant=False)",

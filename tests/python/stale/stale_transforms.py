@@ -13,11 +13,18 @@ def vmapped(x): return torch.vmap(inner)(x + 1)
 def differentiated(x): return torch.func.grad(lambda a: inner(a).sin())(x[0]) + 1
 before = torch.vmap(inner)
 def made_before(x): return before(x + 1)
+within = torch.vmap(torch.func.grad(lambda row: inner(row).sin()))
+def gradients_made_before(x): return within(x + 1)
+twice = torch.func.grad(lambda a: torch.func.grad(lambda b: inner(b) ** 3)(a).sum())
+def differentiated_twice(x): return twice(x[0]) + 1
 def branches(x): return torch.cond(x.shape[0] > 1, lambda a: a * scale, lambda a: a - scale, (x,))
 def selected(x): return torch.cond(x.sum() > 0, lambda a: a * scale, lambda a: a - scale, (x,))
 def mapped(x): return torch.utils._pytree.tree_map(lambda a: a * scale, {'a': x, 'b': [x + 1]})['b'][0]
 """
-NAMES = ("vmapped", "differentiated", "made_before", "branches", "mapped")
+NAMES = (
+    *("vmapped", "differentiated", "made_before", "gradients_made_before", "differentiated_twice"),
+    *("branches", "mapped"),
+)
 
 
 def changes(name, change):
@@ -40,7 +47,7 @@ def inner_function(m):
 
 for _name in NAMES:
     changes(_name, global_read_inside)
-for _name in NAMES[:3]:
+for _name in NAMES[:5]:
     changes(_name, inner_function)
 
 

@@ -75,6 +75,11 @@ bool is_entered(PyObject* function) {
   return module.starts_with("torch.") && std::ranges::find(entered_modules, module) != std::end(entered_modules);
 }
 
+bool is_comprehension(const PyCodeObject* code) {
+  constexpr std::string_view names[] = {"<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>"};
+  return std::ranges::find(names, text_of(code->co_name)) != std::end(names);
+}
+
 /// What torch.utils._pytree says of how a container was built: made by its functions, and never changed.
 bool is_tree_spec(PyObject* value) {
   return PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HEAPTYPE) &&
@@ -137,6 +142,8 @@ bool TrustedCode::opens_for_trusted(PyObject* value) {
   const TensorWorld& tensors = values_.tensors();
   if (PyFunction_Check(value)) return values_.is_known(value) && (!is_entered(value) || open_closure(value));
   if (tensors.may_call(value)) return true;
+  // What torch.func.grad() imports, and its function closes over.
+  if (PyModule_Check(value) && is_library(module_with(PyModule_GetDict(value)))) return values_.pin(value);
   if (PyObject* function = tensors.compiled_from(value)) {  // It is what it runs.
     if (!values_.pin(value)) return false;
     return values_.learn(function, values_.sources().object(function, "compiled")) && opens_for_trusted(function);
@@ -201,6 +208,8 @@ TrustedCode::Way TrustedCode::way_from_trusted(Frame* frame) {
   if (is_trusted_code(frame) || is_made_by(caller, frame)) return Way::unwatched;
   const bool by_trees = caller && module_with(caller->f_globals) == kTreeModule;
   if (by_trees && learn_constructor(frame)) return Way::watched;
+  // Whose function nobody was given, and lies where one lay that the run made.
+  if (is_comprehension(frame->f_code) && is_library(module_with(frame->f_globals))) return Way::unwatched;
   auto* const function = reinterpret_cast<PyObject*>(function_of(frame));
   if (values_.is_known(function)) return Way::watched;
   if (PyObject* const found = by_trees ? learn_node_function(values_, function) : nullptr)
