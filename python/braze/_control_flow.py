@@ -87,7 +87,14 @@ def while_loop(cond_fn: Function, body_fn: Function, carried_inputs: Any) -> Any
 def scan(combine_fn: Function, init: Any, xs: Any, *, dim: int = 0, reverse: bool = False) -> tuple[Any, Any]:
     """torch._higher_order_ops.scan, unrolled."""
     leaves, spec = tree_flatten(xs)
-    count = leaves[0].shape[dim] if _are_tensors(leaves) and leaves else 0
+    if not leaves:
+        return init, []
+    if not _are_tensors(leaves) or not -leaves[0].ndim <= dim < leaves[0].ndim:
+        C.end_graph("scan over what is no tensors of one length")
+    dim = dim % leaves[0].ndim  # Of what goes in: results may have others.
+    if any([leaf.ndim <= dim for leaf in leaves]):
+        C.end_graph("scan over what is no tensors of one length")
+    count = leaves[0].shape[dim]
     if count == 0 or any([leaf.shape[dim] != count for leaf in leaves]):
         C.end_graph("scan over what is no tensors of one length")
     steps = range(count - 1, -1, -1) if reverse else range(count)

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(not hasattr(C, "CompiledFunction"), reason="no e
 X = torch.randn(4, 5)
 W = torch.randn(5, 5)
 INDICES = torch.tensor([0, 2, 1])
+torch.testing.assert_close(X, X)  # Registers classes that torch.utils._pytree takes apart.
 
 
 @pytest.fixture(autouse=True)
@@ -211,6 +212,27 @@ def test_scan_and_map():
     check_whole(
         lambda x: mapped(lambda row, y: row * y, x, x[0]), (X,), oracle=lambda x: torch.stack([r * x[0] for r in x])
     )
+
+
+def test_scan_along_other_dimensions():
+    """Those of the results are counted from the front, by the operand's."""
+    scan = pytest.importorskip("torch._higher_order_ops.scan").scan
+
+    def running(dim, reverse):
+        def step(carry, row):
+            return carry + row, (carry * row).unsqueeze(-1) + torch.zeros(4)
+
+        return lambda x: scan(step, x.select(dim, 0) * 0, x, dim=dim, reverse=reverse)
+
+    x = torch.randn(2, 3, 5)
+    for dim in (0, 1, 2, -1, -2, -3):
+        for reverse in (False, True):
+            check_whole(running(dim, reverse), (x,))
+
+
+def test_scan_over_nothing():
+    scan = pytest.importorskip("torch._higher_order_ops.scan").scan
+    check_whole(lambda x: scan(lambda carry, row: (carry, row), x + 1, []), (X,))
 
 
 def test_associative_scan():

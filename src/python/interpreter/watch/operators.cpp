@@ -264,10 +264,12 @@ bool Operators::binary(PyObject* left, PyObject* right, int operation) {
     }
     return allow_made_result();
   }
-  const bool unites = operation == NB_OR && leaves_or_to_type(left) && leaves_or_to_type(right);
-  if (unites && values_.is_known(left) && values_.is_known(right))
-    return watch_.classes.keep_special(left, {"__or__"}) && watch_.classes.keep_special(right, {"__ror__"}) &&
-           allow_made_result();
+  const auto fits = [this](PyObject* one) {
+    return one == Py_None || (leaves_or_to_type(one) && values_.is_known(one));
+  };
+  if (operation == NB_OR && (left != Py_None || right != Py_None) && fits(left) && fits(right))
+    return (left == Py_None || watch_.classes.keep_special(left, {"__or__"})) &&
+           (right == Py_None || watch_.classes.keep_special(right, {"__ror__"})) && allow_made_result();
   if (abandoned()) return false;
   if (operation == NB_OR && watch_.generic_types.unites_types(left, right)) return true;
   if (user_operator(left, right, operation)) return allow(Entry::known);
