@@ -142,17 +142,27 @@ class OwnVersions {
   c10::SmallVector<at::Tensor, 2> written_;
 };
 
+/// Somebody above the trace has a part in the call, autograd or a transform: formulas keep sizes of all operands.
+bool keeps_sizes(Recorder& recorder, std::span<const c10::IValue> arguments) {
+  bool keeps = false;
+  for_each_tensor(arguments, [&](const at::Tensor& tensor, uint32_t, int32_t) {
+    keeps |= tensor.defined() && (recorder.is_tracked(tensor) || is_transformed(tensor));
+  });
+  return keeps;
+}
+
 /// The real tensors among the arguments of an operator, and what stands for them.
 class StandIns {
  public:
   /// Those that require grad; in either case those whose memory the run has replaced.
   enum class For : uint8_t { all, differentiated, replaced };
-  StandIns(Recorder& recorder, For which) : recorder_(recorder), which_(which) {}
+  /// \param sized  also those whose sizes vary.
+  StandIns(Recorder& recorder, For which, bool sized = false) : recorder_(recorder), which_(which), sized_(sized) {}
 
-  /// \param even_so  also for one that does not require grad.
-  void put(c10::IValue& value, bool even_so = false) {
+  enum class Written : uint8_t { no, as_it_is, takes_history };
+  void put(c10::IValue& value, Written written = Written::no) {
     if (value.isTensor()) {
-      if (wants(value.toTensor(), even_so)) value = stand_in(value.toTensor());
+      if (wants(value.toTensor(), written)) value = stand_in(value.toTensor());
     } else if (value.isTensorList()) {
       c10::List<at::Tensor> list = value.toTensorList().copy();
       bool any = false;
@@ -183,10 +193,13 @@ class StandIns {
   }
 
  private:
-  bool wants(const at::Tensor& tensor, bool even_so = false) const {
+  bool wants(const at::Tensor& tensor, Written written = Written::no) const {
     const auto is_tracked = [&] { return which_ != For::replaced && recorder_.is_tracked(tensor); };
+    const bool keeps_size = written == Written::no && varies(tensor);
+    const bool takes_history = written == Written::takes_history;
     return tensor.defined() && !as_tracer(tensor) &&
-           (even_so || which_ == For::all || replaced_data()->contains(tensor) || is_tracked()) &&
+           (takes_history || keeps_size || which_ == For::all || replaced_data()->contains(tensor) ||
+            is_tracked()) &&
            !is_transformed(tensor) && !is_dispatched(tensor) && (tensor.is_cpu() || tensor.is_cuda()) &&
            is_strided(tensor) && !tensor.unsafeGetTensorImpl()->is_wrapped_number() && !tensor.is_conj() &&
            !tensor.is_neg();
@@ -212,12 +225,20 @@ class StandIns {
     return nullptr;
   }
 
+  bool varies(const at::Tensor& tensor) const { return sized_ && recorder_.sizes().varied(tensor); }
+
   Recorder& recorder_;
   const For which_;
+  const bool sized_;
   c10::SmallVector<std::pair<at::Tensor, at::Tensor>, 4> real_;
 };
 
 }  // namespace
+
+/// A transform of torch.func is under way on this thread.
+static bool is_transforming() {
+  return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
+}
 
 bool builds_python_tensor() {
   return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) &&
@@ -281,21 +302,27 @@ struct GateKernel {
     const ReplacedData& replaced = current_gate->replaced_;
     if (!replaced.is_empty()) replaced.check(op.schema(), given);
     if (!is_composite && !at::GradMode::is_enabled()) {
-      if (!replaced.is_empty()) {
-        StandIns stand_ins(tracer->impl(), StandIns::For::replaced);
-        for (c10::IValue& one : given) stand_ins.put(one);
+      const bool is_sized = tracer->symbols() && is_transforming() && keeps_sizes(tracer->impl(), given);
+      if (!replaced.is_empty() || is_sized) {
+        StandIns stand_ins(tracer->impl(), StandIns::For::replaced, is_sized);
+        for (size_t k = 0; k < given.size(); ++k)
+          stand_ins.put(given[k], is_written(arguments[k]) ? StandIns::Written::as_it_is : StandIns::Written::no);
       }
       if (takes_wrapper) return op.redispatchBoxed(below, stack);
       if (!record_number_call(op, stack)) redispatch_with_numbers(tracer->impl(), op, below, stack);
       return;
     }
     if (!is_composite) refuse_sparse_gradient(tracer->impl(), op, given);
-    StandIns stand_ins(tracer->impl(), is_composite ? StandIns::For::all : StandIns::For::differentiated);
+    const bool is_sized = !is_composite && tracer->symbols() && keeps_sizes(tracer->impl(), given);
+    StandIns stand_ins(tracer->impl(), is_composite ? StandIns::For::all : StandIns::For::differentiated, is_sized);
     const bool takes_history = !is_composite && hands_on_history(op.schema(), given);
     // What a composite operator writes is the tensor itself.
     for (size_t k = 0; k < given.size(); ++k)
-      if (const bool written = is_written(arguments[k]); !written || !is_composite)
-        stand_ins.put(given[k], written && takes_history && may_take_history(given[k]));
+      if (const bool written = is_written(arguments[k]); !written || !is_composite) {
+        const bool takes = written && takes_history && may_take_history(given[k]);
+        stand_ins.put(given[k], takes ? StandIns::Written::takes_history
+                                      : (written ? StandIns::Written::as_it_is : StandIns::Written::no));
+      }
     if (takes_wrapper) {
       op.redispatchBoxed(below, stack);
       return take_out(stand_ins, op, stack);
