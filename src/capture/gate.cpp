@@ -312,7 +312,7 @@ struct GateKernel {
       if (!record_number_call(op, stack)) redispatch_with_numbers(tracer->impl(), op, below, stack);
       return;
     }
-    if (!is_composite) refuse_sparse_gradient(tracer->impl(), op, given);
+    if (at::GradMode::is_enabled()) refuse_sparse_gradient(tracer->impl(), op, given);
     const bool is_sized = !is_composite && tracer->symbols() && keeps_sizes(tracer->impl(), given);
     StandIns stand_ins(tracer->impl(), is_composite ? StandIns::For::all : StandIns::For::differentiated, is_sized);
     const bool takes_history = !is_composite && hands_on_history(op.schema(), given);

@@ -20,6 +20,7 @@ struct Lookup {
 
 constexpr Lookup lookups[] = {
     {"aten::embedding", 4},
+    {"aten::embedding_bag", 5},
     {"aten::gather", 3},
 };
 

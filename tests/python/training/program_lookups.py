@@ -49,15 +49,59 @@ def sparse_rows_of_what_is_computed(compile):
         yield loss, rows, [g.to_dense() for g in torch.autograd.grad(rows.sum(), [w])]
 
 
-@case
+@sparse
 def sparse_bags(compile):
     for mode in ("sum", "mean"):
         bags = nn.EmbeddingBag(8, 3, mode=mode, sparse=True)
-        f = compile(lambda i, bags=bags: bags(i).square().sum())
+        f = compile(lambda i, bags=bags: bags(i).square().sin().exp().sum())
         for n in (2, 3, 4, 4):
             bags.zero_grad()
             f(torch.randint(8, (n, 2))).backward()
             yield told(bags.weight.grad)
+
+
+@sparse
+def sparse_bags_in_a_model(compile):
+    """Bags of different lengths, with weights that are learnt beside rows that are left out."""
+    table, head = nn.EmbeddingBag(9, 4, mode="sum", sparse=True, padding_idx=2), nn.Linear(4, 3)
+    optimizers = torch.optim.SparseAdam(table.parameters(), 0.1), torch.optim.SGD(head.parameters(), 0.1)
+
+    def loss_of(i, starts, weights):
+        return F.cross_entropy(head(torch.tanh(table(i, starts, per_sample_weights=weights) * 2)).exp(), starts % 3)
+
+    f = compile(loss_of)
+    for n in (4, 6, 8, 8, 4):
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        weights = leaf(n)
+        loss = f(torch.randint(9, (n,)), torch.tensor([0, 1, n - 2]), weights)
+        loss.backward()
+        yield loss, weights.grad, told(table.weight.grad), grads_of(head)
+        for optimizer in optimizers:
+            optimizer.step()
+
+
+@whole
+def sparse_bags_without_gradients(compile):
+    bags, head = nn.EmbeddingBag(9, 4, mode="mean", sparse=True).requires_grad_(False), nn.Linear(4, 3)
+    f = compile(lambda i: head(bags(i)).square().sum())
+    for n in (2, 3, 4, 4):
+        head.zero_grad()
+        f(torch.randint(9, (n, 2))).backward()
+        yield grads_of(head)
+
+
+@case
+def sparse_bags_under_no_grad(compile):
+    bags = nn.EmbeddingBag(8, 3, sparse=True)
+
+    def averages(i):
+        with torch.no_grad():
+            return bags(i).sin() * 2
+
+    f = compile(averages)
+    for n in (2, 3, 4, 4):
+        yield f(torch.randint(8, (n, 2)))
 
 
 @case
