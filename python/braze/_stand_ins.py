@@ -187,7 +187,7 @@ def count_elements(mapping: Any, iterable: Any) -> None:
         mapping[element] = mapping.get(element, 0) + 1
 
 
-class AttentionKernels:
+class AttentionKernels(contextlib.ContextDecorator):
     """torch.nn.attention.sdpa_kernel, which looks backends up in dicts that ask each for its hash."""
 
     def __init__(self, backends: Any, set_priority: bool = False) -> None:
@@ -201,6 +201,7 @@ class AttentionKernels:
                 C.end_graph("sdpa_kernel of what is no backend")
             if number not in wanted:
                 wanted.append(number)
+        self.backends = backends
         self.wanted = wanted
         self.before = wanted
         self.set_priority = set_priority
@@ -323,7 +324,16 @@ def fresh_context(context: Any) -> Any:
     """ContextDecorator._recreate_cm, of what is a decorator: the one of a range of the profiler's is quiet, too."""
     if type(context) is torch.autograd.profiler.record_function:
         return quiet_record_function(context.name, context.args)
+    if type(context) is AttentionKernels:
+        return AttentionKernels(context.backends, context.set_priority)
     return context
+
+
+def fresh_generator_context(context: Any) -> Any:
+    """Likewise of a context that a generator is, as sdpa_kernel's before the capture."""
+    if context.func is sdpa_kernel.__wrapped__:
+        return AttentionKernels(*context.args, **context.kwds)
+    return context.__class__(context.func, context.args, context.kwds)
 
 
 def number_of_step(x: Any) -> Any:
@@ -492,6 +502,7 @@ def install() -> None:
         C.set_stand_in(getattr(torch._C._nn, name), resized(getattr(torch._C._nn, name), rank))
     C.set_stand_in(torch.autograd.profiler.record_function, quiet_record_function)
     C.set_stand_in(contextlib.ContextDecorator._recreate_cm, fresh_context)
+    C.set_stand_in(contextlib._GeneratorContextManager._recreate_cm, fresh_generator_context)
     C.set_stand_in(_get_value, number_of_step)
     C.set_stand_in(_group_tensors_by_device_and_dtype, group_tensors)
     C.set_stand_in(torch.use_deterministic_algorithms, use_deterministic_algorithms)

@@ -182,6 +182,10 @@ def test_legacy_constructor_of_tensors():
     check(lambda x: x.new(2, 3).fill_(4), (X,), (X,))
     check(lambda x: x.new(x.size()).zero_() + x, (X,), (X,))
     check(lambda x, n: x.new(n).fill_(1.0), (X, 3), (X, 4), (X, 5), captures=3)
+    check(lambda x: x.new(*x.size()).zero_() + x, (X,), (X,))
+    check(lambda x: (x + 1).new(*(x + 1).shape).fill_(2.0) * x, (X,), (X,))
+    check(lambda x: (x > 0).new(*[2, 3]).fill_(True), (X,), (X,))
+    check(lambda x, n: (x + 1).new(*n).fill_(1.0), (X, (3, 2)), (X, (4,)), captures=2)
     for fn in (lambda x: x.new([1.0, 2.0]), lambda x: x.new(), lambda x: x.new((2, 3))):
         compiled = braze.compile(fn)
         for _ in range(2):

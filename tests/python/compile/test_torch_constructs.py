@@ -419,6 +419,29 @@ def test_kernels_of_attention():
     assert flags() == (True, True)
 
 
+def test_kernels_of_attention_as_a_decorator():
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def flags():
+        return torch._C._get_flash_sdp_enabled(), torch._C._get_math_sdp_enabled()
+
+    @sdpa_kernel([SDPBackend.MATH, SDPBackend.EFFICIENT_ATTENTION], set_priority=True)
+    def attend(q):
+        return nn.functional.scaled_dot_product_attention(q, q, q), flags()
+
+    def made_inside(q):
+        @sdpa_kernel(SDPBackend.MATH)
+        def attend(q, again):
+            return attend(q * 2, again - 1) if again else (q.sin(), flags())
+
+        return attend(q, 2), flags()
+
+    q = torch.randn(1, 2, 4, 8)
+    check_whole(lambda q: (attend(q), flags()), (q,))
+    check_whole(made_inside, (q,))
+    assert flags() == (True, True)
+
+
 def test_kernels_of_attention_across_a_break():
     from torch.nn.attention import SDPBackend, sdpa_kernel
 

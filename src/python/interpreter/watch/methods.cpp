@@ -51,11 +51,18 @@ void Methods::put_new_empty(PyObject* const* arguments, Py_ssize_t count) {
   const bool is_size = count == 1 && is_a(arguments[0], "torch.Size");
   const bool are_sizes = count > 0 && std::all_of(arguments, arguments + count,
                                                   [](PyObject* argument) { return PyLong_CheckExact(argument); });
-  if (run_.keyword_names || !(is_size || are_sizes) || !run_.callee ||
-      !Py_IS_TYPE(*run_.callee, &PyMethodDescr_Type))
-    return;
-  PyObject* other = class_entry(values_.tensors().tensor_type(), "new_empty");
-  if (other && Py_IS_TYPE(other, &PyMethodDescr_Type)) Py_SETREF(*run_.callee, Py_NewRef(other));
+  if (run_.keyword_names || !(is_size || are_sizes) || !run_.callee) return;
+  PyObject *callee = *run_.callee, *other = class_entry(values_.tensors().tensor_type(), "new_empty");
+  if (!other || !Py_IS_TYPE(other, &PyMethodDescr_Type)) return;
+  if (Py_IS_TYPE(callee, &PyMethodDescr_Type)) {
+    Py_SETREF(*run_.callee, Py_NewRef(other));
+  } else if (PyCFunction_CheckExact(callee)) {  // Bound, where a star unpacks what it is given.
+    PyObject* self = PyCFunction_GET_SELF(callee);
+    if (PyObject* bound = Py_TYPE(other)->tp_descr_get(other, self, reinterpret_cast<PyObject*>(Py_TYPE(self))))
+      Py_SETREF(*run_.callee, bound);
+    else
+      PyErr_Clear();  // The call raises what eager's does.
+  }
 }
 
 /// `x.new_tensor(data)` and `x.new(data)` ask the tensor for the key of its device, and tracers have one of their
