@@ -96,6 +96,13 @@ def fill(kind: Callable[..., Any], mapping: Any, **more: Any) -> Any:
     return made
 
 
+def fill_by_pairs(kind: Callable[..., Any], pairs: Any, /, **more: Any) -> Any:
+    """dict(pairs, **more) or OrderedDict(pairs, **more), of an iterator or the items of a dict"""
+    made = kind()
+    update_by_pairs(made, pairs, **more)
+    return made
+
+
 def update(target: dict[Any, Any], mapping: Any, /, **more: Any) -> None:
     """target.update(mapping, **more), likewise"""
     if isinstance(target, OrderedDict):
@@ -112,7 +119,7 @@ def update(target: dict[Any, Any], mapping: Any, /, **more: Any) -> None:
 def update_by_pairs(target: dict[Any, Any], pairs: Any, /, **more: Any) -> None:
     """target.update(pairs, **more), where nothing says that it has keys"""
     for pair in pairs:
-        if (type(pair) is not tuple and type(pair) is not list) or len(pair) != 2:
+        if (type(pair) is not tuple and type(pair) is not list and type(pair) is not str) or len(pair) != 2:
             return C.end_graph("a dict of what are no pairs")
         _put(target, pair[0], pair[1])
     for key in more:
@@ -120,7 +127,7 @@ def update_by_pairs(target: dict[Any, Any], pairs: Any, /, **more: Any) -> None:
 
 
 def _put(target: dict[Any, Any], key: Any, value: Any) -> None:
-    if isinstance(target, OrderedDict):
+    if type(target) is dict or isinstance(target, OrderedDict):
         target[key] = value
     else:
         dict.__setitem__(target, key, value)
@@ -368,6 +375,27 @@ def tee(iterable: Any, n: int = 2, /) -> tuple[Tee, ...]:
     return tuple([Tee(source, taken) for _ in range(n)])
 
 
+def accumulated(kind: Any, iterable: Any, func: Any = None, *, initial: Any = None) -> Any:
+    """itertools.accumulate() with a function in Python: the iterator only hands the items to it."""
+    items = iterable
+    if initial is not None:
+        is_sequence = type(iterable) is list or type(iterable) is tuple
+        items = _begun(initial, iterable if is_sequence else iter(iterable))
+    if func is None:
+        return kind(items, _plus)
+    return kind(items, func if type(func) is types.FunctionType else lambda a, b: func(a, b))
+
+
+def _begun(first: Any, others: Any) -> Iterator[Any]:
+    yield first
+    for item in others:  # noqa: UP028 (as in items_of)
+        yield item
+
+
+def _plus(a: Any, b: Any) -> Any:
+    return a + b
+
+
 def install() -> None:
     if not hasattr(C, "set_stand_in"):  # A Python without capture.
         return
@@ -379,8 +407,10 @@ def install() -> None:
     for name, form in (
         ("set", collect),
         ("dict", fill),
+        ("dict of pairs", fill_by_pairs),
         ("dict.update", update),
         ("dict.update of pairs", update_by_pairs),
+        ("itertools.accumulate", accumulated),
         ("items", items_of),
         ("items of a list", items_of_list),
     ):

@@ -4,12 +4,15 @@ merged dicts, partials. Few captures serve all calls."""
 import collections
 import dataclasses
 import functools
+import itertools
+import operator
 import sys
 import types
 import typing
 
 import pytest
 import torch
+import torch.utils._pytree as pytree
 from torch import nn
 
 import braze
@@ -22,7 +25,10 @@ NAMES = {
     "dataclass": dataclasses.dataclass,
     "dataclasses": dataclasses,
     "functools": functools,
+    "itertools": itertools,
     "nn": nn,
+    "operator": operator,
+    "pytree": pytree,
     "torch": torch,
     "types": types,
     "typing": typing,
@@ -294,6 +300,117 @@ PROGRAMS = {
         def affine(x, k, v): return x * k + v
         def args(i): return (functools.partial(affine, k=i + 2, v=i * 0.5),)
         def f(x, p): return p(x)
+        """,
+    ),
+    # ---- iterators that C code goes through
+    "accumulated": (
+        2,
+        """
+        def args(i): return ([i + 2, i + 3, 4],)
+        def f(x, sizes):
+            ends = list(itertools.accumulate(sizes))
+            return x * ends[-1] + ends[1], ends, [*itertools.accumulate(sizes, lambda a, b: a * 2 + b)]
+        """,
+    ),
+    "accumulated_by_an_operator": (
+        2,
+        """
+        def args(i): return (i + 2,)
+        def f(x, n):
+            strides = tuple(itertools.accumulate((n, 3, n + 1), operator.mul, initial=n))
+            offsets = list(itertools.accumulate([n, n + 3], initial=0))
+            return x * strides[2], strides, offsets
+        """,
+    ),
+    "accumulated_in_a_loop": (
+        2,
+        """
+        def args(i): return ([i + 2, i + 3, 4],)
+        def f(x, sizes):
+            total = 0
+            for size, end in zip(sizes, itertools.accumulate(sizes)):
+                total = total + x * (end - size)
+            return total
+        """,
+    ),
+    "accumulated_floats": (
+        2,
+        """
+        def args(i): return ([i / 4, i + 0.5],)
+        def f(x, shares): return x * list(itertools.accumulate(shares))[-1]
+        """,
+    ),
+    "iterators_asked_by_next": (
+        2,
+        """
+        def args(i): return ([i + 2, i + 3, 4], (i + 5, i / 2))
+        def f(x, sizes, pair):
+            it, other = iter(sizes), iter(pair)
+            first, rest = next(it), list(it)
+            return x * first + rest[0] + next(other), [v * 2 for v in other], x[: next(iter(x.shape))]
+        """,
+    ),
+    "dict_of_zip": (
+        2,
+        """
+        def args(i): return ("ab", [i + 2, i + 5])
+        def f(x, names, values):
+            d, e = dict(zip(names, values), c=values[0]), dict(enumerate(values))
+            return x * d["a"] + e[1] + d["c"], d, collections.OrderedDict(zip(names, values))
+        """,
+    ),
+    "dict_of_a_generator": (
+        2,
+        """
+        settings = {"a": 2, "b": 3}
+        def f(x):
+            settings["a"] += 1
+            doubled = dict((k, v * 2) for k, v in settings.items())
+            copied = collections.OrderedDict(settings.items())
+            return x * doubled["a"] + copied["a"], dict(map(lambda k: (k, copied[k]), "ab"))
+        """,
+    ),
+    "dict_updated_by_pairs": (
+        2,
+        """
+        def args(i): return (i + 2,)
+        d = {"a": 1}
+        def f(x, n):
+            own = {}
+            own.update(zip("ab", (n, 3)))
+            own.update([("c", n + 1)], e=n)
+            d.update(own.items())
+            return x * d["a"] + own["c"], dict(d)
+        """,
+    ),
+    "ordered_dict_updated_by_pairs": (
+        2,
+        """
+        def args(i): return (i + 2,)
+        d = collections.OrderedDict(a=1)
+        def f(x, n):
+            d.update(zip("ba", (n, n + 3)), c=n)
+            return x * d["a"], list(d.values())
+        """,
+    ),
+    # ---- trees
+    "leaves_of_a_tree": (
+        2,
+        """
+        def args(i): return ({"a": i + 2, "b": [i + 5, {"c": i / 4 + 0.3}]},)
+        def f(x, tree):
+            leaves, spec = pytree.tree_flatten(tree)
+            return x * leaves[0] + pytree.tree_leaves(tree)[1], leaves, pytree.tree_unflatten(leaves, spec)
+        """,
+    ),
+    "tree_mapped": (
+        2,
+        """
+        settings = {"rate": 0.5, "steps": (2, 4)}
+        def f(x):
+            doubled = pytree.tree_map(lambda v: v * 2, settings)
+            settings["rate"], settings["steps"] = settings["rate"] * 0.75, (settings["steps"][0] + 1, 4)
+            return x * doubled["rate"] + doubled["steps"][0], pytree.tree_map(lambda v: x * v, doubled)
         """,
     ),
 }

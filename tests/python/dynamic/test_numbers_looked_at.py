@@ -1,10 +1,14 @@
 """Whoever looks at a number that varies (`is`, keys, iterators) gets an answer that holds for this number."""
 
 import collections
+import functools
+import itertools
+import math
 import operator
 
 import pytest
 import torch
+import torch.utils._pytree as pytree
 
 import braze
 from braze._load import C
@@ -25,6 +29,19 @@ def stored(x, n, m):
     d[n], d[m], d[4] = 1, 2, 3
     s.add(n), s.add(m), s.add(4)
     return x + len(d) + 10 * len(s)
+
+
+def updated(x, n, m):
+    d, e = {4: 1}, collections.OrderedDict()
+    d.update(zip((n, m), (1, 2), strict=True))
+    e.update(d.items())
+    return x + len(d) + 10 * len(e)
+
+
+def accumulated(x, n, m):
+    seen = []
+    list(itertools.accumulate((n, m, 4), lambda a, b: seen.append(a > 4) or a + b))
+    return x + sum(seen)
 
 
 def counted(x, n, m):
@@ -62,6 +79,29 @@ LOOKS = {
     "keys of merged dicts": lambda x, n, m: x + len({**{n: 1}, **{m: 2}, 4: 1}),
     "keys comprehended": lambda x, n, m: x + len({k: 1 for k in (n, m, 4)}),
     "keys from zip": lambda x, n, m: x + len(dict(zip((n, m, 4), (1, 2, 3), strict=True))),
+    "keys from iter": lambda x, n, m: x + len(set(iter([n, m, 4]))) + len({v: 1 for v in iter((n, m, 4))}),
+    "in an iterator": lambda x, n, m: x + (n in iter((m, 4))) + sum(1 for v in iter([n, m, 4]) if v == 4),
+    "an iterator sorted": lambda x, n, m: x + sorted(iter([n, m, 4]))[1] + math.prod(iter((n, m))) % 5,
+    "text of an iterator": lambda x, n, m: x + len(",".join(map(str, iter([n, m])))),
+    "the largest of an iterator": lambda x, n, m: x + max(iter((n, m, 4))) + min(iter([n, m])) + sum(iter((n, m))),
+    "all of an iterator": lambda x, n, m: x + all(iter((n, m))) + any(iter([n, m])) + (tuple(iter([n])) == (4,)),
+    "an iterator told apart": lambda x, n, m: x + int(functools.reduce(operator.sub, iter([n, m, 4])) > -4),
+    "keys from zip, updated": updated,
+    "keys and items of one dict": lambda x, n, m: x + len(dict({n: 1, m: 2, 4: 3}.items())),
+    "accumulated": lambda x, n, m: (
+        x + len({*itertools.accumulate([n, m, 4])}) + (9 in itertools.accumulate([n, m]))
+    ),
+    "accumulated by max": lambda x, n, m: x + list(itertools.accumulate([n, m, 4], max))[1],
+    "what accumulate is given calls": accumulated,
+    "leaves by a number": lambda x, n, m: x + len(pytree.tree_leaves([n, [m]], is_leaf=lambda v: v != n and n - 4)),
+    "truths of leaves": lambda x, n, m: x + pytree.tree_all(lambda v: v - 4, [n, m]),
+    "any truth of leaves": lambda x, n, m: x + pytree.tree_any(lambda v: v > 4, {"a": n, "b": (m,)}),
+    "keys of a tree": lambda x, n, m: x + len(pytree.tree_map(lambda v: v + 1, {n: 1, m: 2, 4: n})),
+    "leaves mapped": lambda x, n, m: x * 2 if pytree.tree_map(lambda v: v - 3, [n, (m,)])[0] > 1 else x,
+    "paths in a tree": lambda x, n, m: (
+        x + len(pytree.keystr(pytree.tree_flatten_with_path({n: 1, "a": [m]})[0][0][0]))
+    ),
+    "trees of one kind": lambda x, n, m: x + (pytree.tree_structure({n: 1}) == pytree.tree_structure({4: m})),
     "keys from enumerate": lambda x, n, m: x + len({v for _, v in enumerate((n, m, 4))}),
     "a set from reversed": lambda x, n, m: x + len(set(reversed((n, m, 4)))),
     "the largest of zip": lambda x, n, m: x + max(zip((n, m), (1, 2), strict=True))[1],

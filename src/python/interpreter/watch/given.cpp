@@ -23,6 +23,7 @@ const Names& names_of_those_handing_on() {
                               "max",
                               "min",
                               "sorted",
+                              "itertools.accumulate",
                               "itertools.dropwhile",
                               "itertools.filterfalse",
                               "itertools.groupby",

@@ -9,6 +9,7 @@
 #include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/computing.h"
 #include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/pairs_of_sizes.h"
 #include "python/interpreter/watch/typed_dicts.h"
 #include "python/interpreter/watch/watch.h"
 #include "python/interpreter/watch/wrapper_world.h"
@@ -103,6 +104,11 @@ const Names& looking_iterators() {
   return names;
 }
 
+/// A function in Python, perhaps bound: it is watched when C code calls it.
+bool calls_back(PyObject* callable) {
+  return PyFunction_Check(callable) || Py_IS_TYPE(callable, &PyMethod_Type);
+}
+
 /// Builtin classes whose instances keep the arguments, and do not look into them.
 const Names& holding_classes() {
   static const Names names = {"functools.partial", "method", "mappingproxy", "types.SimpleNamespace"};
@@ -135,6 +141,23 @@ bool Instances::fill_from_pairs(PyObject* pairs) {
     entry = std::max(entry, activity().entry);
   }
   return allow_made_result(entry);
+}
+
+/// Where numbers vary, C code that goes through them would have them as they are in this call: the form in Python
+/// that is called with the class. Null: there is none, or it does not matter.
+const char* Instances::form_of_sizes(PyTypeObject* cls, PyObject* const* arguments, Py_ssize_t count,
+                                     Py_ssize_t by_name) {
+  if (count <= by_name) return nullptr;
+  PyObject* first = arguments[0];
+  const bool accumulates = std::string_view(cls->tp_name) == "itertools.accumulate" && is_exact_builtin(cls);
+  if (accumulates && is_sequence(first) && values_.is_known(first))
+    values_.open(first);  // Perhaps the first sizes.
+  if (!values_.tensors().sizes().has_sizes()) return nullptr;
+  if ((cls == &PyDict_Type || cls == &PyODict_Type) && count - by_name == 1)
+    return gives_pairs_of_sizes(values_, first) ? "dict of pairs" : nullptr;
+  if (!accumulates) return nullptr;
+  const bool is_by_python = count == 2 && by_name == 0 && calls_back(arguments[1]);
+  return is_by_python ? nullptr : "itertools.accumulate";
 }
 
 /// A set of a list or tuple, or a dict with these keys: the items hash.
@@ -206,6 +229,9 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
   const Py_ssize_t by_name = run_.keyword_names ? PyTuple_GET_SIZE(run_.keyword_names) : 0;
   const bool is_dict = cls == &PyDict_Type || cls == &PyODict_Type;
   if (is_dict && count > 0 && count == by_name) return allow_made_result();  // Values are handed on as they are.
+  if (const char* form = form_of_sizes(cls, arguments, count, by_name);
+      form && run_.callee && *run_.callee == type && watch_.stand_ins.put_form(*run_.callee, form))
+    return watch_.calls.call(*run_.callee, arguments, count);
   const bool makes_dict = is_dict && count == 1;
   if (cls == &PyDict_Type && count - by_name == 1 && !is_builtin_container(arguments[0]) &&
       watch_.iterables.is_read_as_dict(arguments[0]) && values_.open(arguments[0])) {
@@ -261,7 +287,9 @@ bool Instances::instantiate(PyObject* type, PyObject* const* arguments, Py_ssize
     return watch_.containers.iterate(arguments[0]);
   if (is_exact_builtin(cls) && !watch_.iterables.put_items(cls->tp_name, arguments, count)) return false;
   if (is_exact_builtin(cls) && !watch_.given.put_caller(cls->tp_name, arguments, count)) return false;
-  run_.looks_lazily |= is_exact_builtin(cls) && looking_iterators().contains(cls->tp_name);
+  const bool only_hands_on = std::string_view(cls->tp_name) == "itertools.accumulate" && count == 2 &&
+                             by_name == 0 && values_.is_known(arguments[1]) && calls_back(arguments[1]);
+  run_.looks_lazily |= is_exact_builtin(cls) && looking_iterators().contains(cls->tp_name) && !only_hands_on;
   if (is_exact_builtin(cls) && (is_exception || pure_classes().contains(cls->tp_name)))
     return (is_exception || watch_.given.absorb_given(arguments, count, Given::items_given_to(cls->tp_name))) &&
            allow_made_result(entry_of_computing(arguments, count)) && looks();

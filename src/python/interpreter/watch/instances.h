@@ -20,6 +20,7 @@ class Instances final : Domain {
 
  private:
   bool fill_from_pairs(PyObject* pairs);
+  const char* form_of_sizes(PyTypeObject* cls, PyObject* const* arguments, Py_ssize_t count, Py_ssize_t by_name);
 };
 
 }  // namespace braze::interpreter

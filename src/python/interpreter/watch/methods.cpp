@@ -12,6 +12,7 @@
 #include "python/interpreter/watch/absorb.h"
 #include "python/interpreter/watch/addresses.h"
 #include "python/interpreter/watch/look_ups.h"
+#include "python/interpreter/watch/pairs_of_sizes.h"
 #include "python/interpreter/watch/scalar_world.h"
 #include "python/interpreter/watch/watch.h"
 
@@ -173,8 +174,11 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
                                                  : abandon(Break::address_of_object);
   if (PyAnySet_CheckExact(self) && !watch_.iterables.put_items("set." + std::string(text), arguments, count))
     return false;
-  if (PyDict_Check(self) && text == "update" && count > 0 && values_.is_known(arguments[0]) &&
-      !values_.tensors().is_tensor(arguments[0]) && Iterables::is_asked_for_keys(arguments[0], PyODict_Check(self)))
+  const bool is_updated = PyDict_Check(self) && text == "update" && count > 0 && values_.is_known(arguments[0]) &&
+                          !values_.tensors().is_tensor(arguments[0]);
+  if (is_updated && (Iterables::is_asked_for_keys(arguments[0], PyODict_Check(self)) ||
+                     (storage == Py_TYPE(self) && run_.callee && Py_IS_TYPE(*run_.callee, &PyMethodDescr_Type) &&
+                      gives_pairs_of_sizes(values_, arguments[0]))))
     return watch_.iterables.update(self, arguments, count);
   static const Names on_sets = {"difference", "intersection", "isdisjoint", "issubset",
                                 "issuperset", "union",        "update"};

@@ -17,7 +17,8 @@ bool calls_for_items(PyTypeObject* type) {
 
 bool is_iterator_of_others(PyTypeObject* type) {
   return type == &PyZip_Type || type == &PyEnum_Type || type == &PyReversed_Type || calls_for_items(type) ||
-         std::string_view(type->tp_name) == "itertools.chain";
+         std::string_view(type->tp_name) == "itertools.chain" ||
+         std::string_view(type->tp_name) == "itertools.accumulate";
 }
 
 /// Keys, values and items of a builtin container. Not of sets: what is put there is looked at.
@@ -181,7 +182,8 @@ void Numbers::settle_sizes_within(PyObject* value, std::unordered_set<PyObject*>
     for (PyObject* part : {slice->start, slice->stop, slice->step}) settle_size(part);
     return;
   }
-  if (is_iterator_of_others(Py_TYPE(value))) {
+  if (is_iterator_of_others(Py_TYPE(value)) || Py_IS_TYPE(value, &PyListIter_Type) ||
+      Py_IS_TYPE(value, &PyTupleIter_Type)) {
     for (const guards::Ref& one : std::exchange(handed_, {})) settle_sizes_within(one.get(), seen);
     return;
   }

@@ -230,6 +230,12 @@ static PyObject* method_behind(PyObject* self, PyObject* bound) {
   return nullptr;
 }
 
+/// That function of the module builtins.
+static bool is_builtin(PyObject* callable, std::string_view name) {
+  const auto function = function_of_module(callable);
+  return function && function->module == "builtins" && function->name == name;
+}
+
 /// hasattr(n, "x"), and getattr(n, "x", other) where numbers have no such attribute: of whichever value.
 static bool tells_by_class(PyObject* const* arguments, Py_ssize_t count, bool asks_whether) {
   if (count != (asks_whether ? 2 : 3) || !PyUnicode_CheckExact(arguments[1])) return false;
@@ -296,11 +302,20 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
     return true;
   if (stores_attribute(callable, count)) return true;
   if (callable == reinterpret_cast<PyObject*>(&_PyWeakref_RefType) && count == 1) return true;
+  if (count == 1 && is_sequence(arguments[0]) && is_builtin(callable, "iter")) {
+    values_.numbers().hand_to_iterator(arguments[0]);
+    return true;
+  }
+  if (count > 0 && hands_on_items(arguments[0]) && is_builtin(callable, "next")) return true;
   if (PyType_Check(callable) && is_iterator_of_others(reinterpret_cast<PyTypeObject*>(callable))) {
     // The items are handed on as they are, also to code in Python. Who is given them by C code looks.
     if (calls_for_items(reinterpret_cast<PyTypeObject*>(callable)) &&
         (count == 0 || (!PyFunction_Check(arguments[0]) && !Py_IS_TYPE(arguments[0], &PyMethod_Type) &&
                         !takes_named(arguments, count))))
+      return false;
+    const bool accumulates = is_exact_type(callable, "itertools.accumulate");
+    if (accumulates && (count != 2 || run_.keyword_names ||
+                        (!PyFunction_Check(arguments[1]) && !Py_IS_TYPE(arguments[1], &PyMethod_Type))))
       return false;
     if (std::any_of(arguments, arguments + count, [&](PyObject* one) { return values_.numbers().size_of(one); }))
       return false;
@@ -325,7 +340,8 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
     const Py_ssize_t unnamed = count - (run_.keyword_names ? PyTuple_GET_SIZE(run_.keyword_names) : 0);
     const bool is_updated =
         is_dict_method("update") && !size_keyed_.contains(arguments[0]) &&
-        (unnamed == 1 || (unnamed == 2 && is_plain_dict(arguments[1]) && !size_keyed_.contains(arguments[1])));
+        (unnamed == 1 || (unnamed == 2 && ((is_plain_dict(arguments[1]) && !size_keyed_.contains(arguments[1])) ||
+                                           are_named(arguments[1]))));
     if (is_updated || (is_dict_method("popitem") && !size_keyed_.contains(arguments[0]))) return true;
     if (count == 1 &&
         (is_method(PyList_Type, "copy") || is_method(PyList_Type, "reverse") || is_method(PyList_Type, "pop") ||

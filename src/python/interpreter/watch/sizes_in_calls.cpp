@@ -13,6 +13,7 @@
 #include "python/interpreter/watch/rows.h"
 #include "python/interpreter/watch/scalar_world.h"
 #include "python/interpreter/watch/sizes.h"
+#include "python/interpreter/watch/tree_nodes.h"
 #include "python/interpreter/watch/watch.h"
 
 namespace braze::interpreter {
@@ -154,6 +155,30 @@ DerivedNumber as_float(ir::Size size) {
                                                  std::move(operands));
 }
 
+/// Numbers that vary are in none of its keys: lists, tuples and dicts of text.
+bool has_keys_of_text(PyObject* value, int depth = 0) {
+  if (!storage_type(value)) return true;
+  if (depth > 8 || PyAnySet_Check(value)) return false;
+  if (is_sequence(value)) {
+    PyObject** const items = PySequence_Fast_ITEMS(value);
+    return std::all_of(items, items + PySequence_Fast_GET_SIZE(value),
+                       [&](PyObject* item) { return has_keys_of_text(item, depth + 1); });
+  }
+  Py_ssize_t at = 0;
+  PyObject *key, *item;
+  while (is_plain_dict(value) && PyDict_Next(value, &at, &key, &item))
+    if (!PyUnicode_CheckExact(key) || !has_keys_of_text(item, depth + 1)) return false;
+  return is_plain_dict(value);
+}
+
+/// A function of torch.utils._pytree, which asks leaves for their classes and nothing else. What it looks at
+/// besides, the keys of dicts, does not vary.
+bool moves_leaves(PyObject* callable, std::span<PyObject* const> arguments) {
+  PyObject* const function = Py_IS_TYPE(callable, &PyMethod_Type) ? PyMethod_GET_FUNCTION(callable) : callable;
+  return is_of_trees(function) &&
+         std::ranges::all_of(arguments, [](PyObject* one) { return has_keys_of_text(one); });
+}
+
 /// Empty: of one of torch.ops.
 std::string_view name_of(PyObject* callable) {
   if (PyCFunction_Check(callable)) return reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
@@ -292,6 +317,8 @@ void Sizes::give_sizes(Activation& a, int arg) {
   const int count = arg + has_self;
   PyObject* callable = a.peek(count + 1);
   if (enters_watched(activity()) || (activity().entry == Entry::known && is_made_in_python(callable))) return;
+  if (activity().entry == Entry::around && moves_leaves(callable, {a.top - count, static_cast<size_t>(count)}))
+    return;
   if (operator_of_sizes(a, callable, count)) return;
   if (builtin_of_sizes(callable, a.top - count, count)) return;
   if (watch_.derived_numbers.call(callable, a.top - count, count)) return;

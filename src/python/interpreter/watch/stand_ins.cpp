@@ -55,8 +55,12 @@ bool StandIns::put_caller(PyObject*& callable) {
 bool StandIns::put_collector(PyObject*& type) {
   const bool is_dict =
       type == reinterpret_cast<PyObject*>(&PyDict_Type) || type == reinterpret_cast<PyObject*>(&PyODict_Type);
-  PyObject* fills = interned(is_dict ? "dict" : "set");
-  return fills && bind(type, values_.tensors().stand_in_for(fills));
+  return put_form(type, is_dict ? "dict" : "set");
+}
+
+bool StandIns::put_form(PyObject*& callable, const char* name) {
+  PyObject* key = interned(name);
+  return key && bind(callable, values_.tensors().stand_in_for(key));
 }
 
 /// A method of the stand-in, of which the callable is the first argument, in its place.

@@ -24,6 +24,8 @@ class StandIns final : Domain {
   bool put_caller(PyObject*& callable);
   /// Python code that makes a set or frozenset of what code in Python gives, item by item.
   bool put_collector(PyObject*& type);
+  /// Python code by that name, of which the callable is the first argument.
+  bool put_form(PyObject*& callable, const char* name);
   /// In the place of a partial of the function, a partial of the stand-in with the same arguments.
   bool put_stand_in_partial(guards::Ref (&parts)[3], PyObject* stand_in);
 

@@ -34,13 +34,13 @@ PyObject* flattening(PyTypeObject* type) {
              : nullptr;
 }
 
+}  // namespace
+
 bool is_of_trees(PyObject* function) {
   PyObject* const globals = PyFunction_Check(function) ? PyFunction_GET_GLOBALS(function) : nullptr;
   return globals && PyDict_CheckExact(globals) &&
          text_of(PyDict_GetItemString(globals, "__name__")) == module_of_trees;
 }
-
-}  // namespace
 
 void keep_node_types(Values& values) {
   PyObject* const nodes = node_types();

@@ -10,6 +10,8 @@
 
 namespace braze::interpreter {
 
+/// A function of torch.utils._pytree.
+bool is_of_trees(PyObject* function);
 /// Guards what is registered, which anybody may add to.
 void keep_node_types(Values& values);
 /// What the function, or what a registered method calls, was found as: null for what is not registered.

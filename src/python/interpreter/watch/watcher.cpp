@@ -18,6 +18,7 @@
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/looks.h"
 #include "python/interpreter/watch/sized_arguments.h"
+#include "python/interpreter/watch/tree_nodes.h"
 
 namespace braze::interpreter {
 
@@ -347,6 +348,13 @@ std::optional<ir::Size> Watcher::length_given(PyObject* returned) {
   return *size;
 }
 
+/// What tree_map() calls: a tree is built of what it returns, and nothing else is done with that.
+static bool becomes_leaf(Frame* frame) {
+  const Frame* const caller = frame->previous;
+  auto* const function = caller ? reinterpret_cast<PyObject*>(function_of(caller)) : nullptr;
+  return function && is_of_trees(function) && text_of(caller->f_code->co_name) == "unflatten";
+}
+
 /// What a function or generator gives to C code that looks into it is guarded all through.
 bool Watcher::gives(Activation& a, int opcode) {
   const bool leaves = opcode == YIELD_VALUE || opcode == RETURN_VALUE;
@@ -369,7 +377,7 @@ bool Watcher::gives(Activation& a, int opcode) {
   if (!absorb(values(), a.peek(1)))
     return watch_.run.abandon("C code is given an object whose parts are not guarded", a.peek(1));
   if (watch_.run.hands_to_c) watch_.sizes.settle_tensors_within(a.peek(1));
-  values().numbers().settle_sizes_within(a.peek(1));
+  if (!(returns && caller.is_around && becomes_leaf(a.frame))) values().numbers().settle_sizes_within(a.peek(1));
   return true;
 }
 
