@@ -33,6 +33,7 @@ import program_tensors  # noqa: F401  its cases
 import program_toggles  # noqa: F401  its cases
 import program_training  # noqa: F401  its cases
 import program_transforms  # noqa: F401  its cases
+import program_transforms_of_sizes  # noqa: F401  its cases
 import pytest
 import torch
 from program_cases import CASES, assert_same, frozen
