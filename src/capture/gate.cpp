@@ -366,12 +366,10 @@ struct GateKernel {
     if (any_tracked && !is_composite && at::GradMode::is_enabled() && !is_within)
       throw UserError("braze: gradients of a wrapper are wanted");
     const auto keys = c10::impl::tls_local_dispatch_key_set();
-    if ((keys.included_ - keys.excluded_).has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) ||
-        tracer_has_symbols())
-      throw UserError("braze: a wrapper is given to a transform, or beside sizes that vary");
+    if ((keys.included_ - keys.excluded_).has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode))
+      throw UserError("braze: a wrapper is given to a transform");
     return true;
   }
-  static bool tracer_has_symbols() { return Tracer::current()->symbols(); }
   static bool is_from_outside(Recorder& recorder, const at::Tensor& tensor) {
     const TracerTensor* tracer = as_tracer(tensor);
     if (!tracer) return true;

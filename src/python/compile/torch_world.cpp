@@ -365,10 +365,20 @@ bool TorchWorld::may_read_without_grad(PyObject* tensor, PyObject* name) const {
   return text != "retains_grad" && is_untouched_leaf(one, tracer_);
 }
 
+/// A tensor of the run whose memory the run has made, or one that existed before and has its memory still.
+static bool has_own_offset(const at::Tensor& tensor) {
+  const capture::TracerTensor* tracer = capture::as_tracer(tensor);
+  if (!tracer) return !capture::is_transformed(tensor) && !capture::replaced_data()->contains(tensor);
+  return !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
+         std::ranges::all_of(tracer->view()->memory->roots,
+                             [](const capture::ViewPtr& root) { return root->input < 0; });
+}
+
 /// Whether a tensor of the run requires grad, is a view, and which one of its memory, dies with the run.
 bool TorchWorld::changes_only_itself(PyObject* tensor, PyObject* name, PyObject* const* arguments,
                                      Py_ssize_t count) const {
   const std::string text = text_of(name);
+  if (text == "storage_offset") return count == 0 && has_own_offset(THPVariable_Unpack(tensor));
   if (text == "detach_") return is_computed(tensor) && count == 0;
   if (torch_names().moves_view(text)) return is_computed(tensor);
   if (text != "requires_grad_" || count > 1 || (count == 1 && !PyBool_Check(arguments[0]))) return false;

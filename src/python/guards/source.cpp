@@ -128,6 +128,7 @@ const MemberRow kMembers[] = {
     {".maxlen", nullptr, nullptr, deque_limit},
     {" as a tensor", nullptr, nullptr, tensor_over},
     {".__len__()", nullptr, nullptr, sequence_length},
+    {".storage_offset()", nullptr, nullptr, storage_offset},
     {".item()", nullptr, nullptr, array_number},
 };
 static_assert(std::size(kMembers) == static_cast<size_t>(Member::array_number) + 1);

@@ -85,6 +85,7 @@ enum class Member : uint32_t {
   deque_limit,      ///< The `maxlen` of a collections.deque, or None.
   tensor_over,      ///< What torch.from_numpy() makes of an array of NumPy's, a new one each time.
   sequence_length,  ///< How many items an exact list or tuple has.
+  storage_offset,   ///< Of a tensor.
   array_number,     ///< Of a number of NumPy's: the float or int of Python's that is equal to it.
 };
 

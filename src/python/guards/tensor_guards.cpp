@@ -262,6 +262,13 @@ Ref tensor_over(PyObject* array) noexcept {
   }
 }
 
+Ref storage_offset(PyObject* value) noexcept {
+  if (!is_tensor(value) || unpack(value).unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return {};
+  Ref offset = Ref::steal(PyLong_FromLongLong(unpack(value).storage_offset()));
+  if (!offset) PyErr_Clear();
+  return offset;
+}
+
 PyObject* tensor_grad(PyObject* value) noexcept {
   if (!is_tensor(value)) return nullptr;
   const Meta* meta = meta_of(unpack(value));

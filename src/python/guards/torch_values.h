@@ -26,6 +26,9 @@ std::string describe_tensor(PyObject* tensor);
 /// tensor.grad, borrowed from the tensor; null if there is none, or `value` is no tensor.
 PyObject* tensor_grad(PyObject* value) noexcept;
 
+/// How many elements of its storage lie before a tensor's first; null if `value` is none, or that is no number.
+Ref storage_offset(PyObject* value) noexcept;
+
 /// What torch.from_numpy() makes of a number array that may be written, without its warnings; null for all else.
 Ref tensor_over(PyObject* array) noexcept;
 

@@ -7,6 +7,7 @@ import torch
 import wrapper_classes as classes
 from torch import nn
 from torch.nn import functional
+from torch.testing._internal.two_tensor import TwoTensor
 from wrapper_classes import Chosen, Noted, Pair, Quantized, Scaled
 
 import braze
@@ -138,6 +139,80 @@ def test_returned(name):
     results = [compiled(*given(0)) for _ in range(3)]
     for result in results:
         assert seen(result) == seen(function(*given(0)))
+
+
+def two(number=0, *shape):
+    return TwoTensor(fresh(number, *shape), fresh(number + 1, *shape))
+
+
+OF_TWO = {
+    "made": (lambda x: (TwoTensor(x, x + 1) * 2).relu().a, lambda number: (fresh(number),)),
+    "of_a_part": (lambda x: TwoTensor(x[:2], x[:2] * 2) + 1, lambda number: (fresh(number),)),
+    "given": (lambda t: t * 2 + 1, lambda number: (two(number),)),
+    "product": (lambda t: (t @ t.t()).a, lambda number: (two(number),)),
+    "norm": (lambda t: functional.layer_norm(t, (4,)).b, lambda number: (two(number),)),
+    "joined": (lambda t: torch.cat([t, t]).b, lambda number: (two(number),)),
+}
+
+
+@pytest.mark.parametrize("name", OF_TWO)
+def test_two_tensors(name):
+    """The class that PyTorch's own tests use."""
+    function, given = OF_TWO[name]
+    compiled = C.CompiledFunction(function)
+    for number in range(5):
+        assert seen(compiled(*given(number))) == seen(function(*given(number)))
+    if name != "of_a_part":  # A part of an argument lies where the argument does.
+        assert compiled.counts()["native"] <= 1, compiled.reasons()
+
+
+@pytest.mark.parametrize("dynamic", [None, True, False])
+def test_offsets(dynamic):
+    def f(x):
+        return x.storage_offset(), (x + 1)[1:].storage_offset(), x[1:].storage_offset(), x * 2
+
+    def g(x):
+        return x.storage_offset(), (x + 1)[1:].storage_offset(), x * 2
+
+    for function in (f, g):
+        compiled = braze.compile(function, dynamic=dynamic)
+        for first in (0, 0, 1, 2, 0, 3):
+            x = fresh(first, 6, 4)[first : first + 2]
+            assert seen(compiled(x)) == seen(function(x))
+
+
+def test_the_offset_of_other_data():
+    def f(x, y):
+        x.data = y
+        return x.storage_offset(), x + 1
+
+    compiled = braze.compile(f)
+    for first in (0, 1, 1, 2):
+        assert seen(compiled(fresh(), fresh(0, 6, 4)[first : first + 3])) == seen(
+            f(fresh(), fresh(0, 6, 4)[first : first + 3])
+        )
+
+
+def test_weights_under_batches_of_any_size():
+    net = quantized_net()
+    compiled = braze.compile(net)
+    with torch.no_grad():
+        for rows in (3, 4, 5, 6, 7, 8):
+            torch.testing.assert_close(compiled(fresh(0, rows, 4)), net(fresh(0, rows, 4)))
+    assert compiled.counts()["native"] == 0, compiled.reasons()
+
+
+def test_numbers_that_vary_are_numbers_to_a_class():
+    def f(x, by):
+        return (Noted(x) * by).view(-1, x.shape[0]).inner
+
+    compiled = braze.compile(f)
+    for number in range(6):
+        noted = []
+        for function in (compiled, f):
+            Noted.seen.clear()
+            noted.append((seen(function(fresh(number, number + 1, 4), 1.5 + number)), list(Noted.seen)))
+        assert noted[0] == noted[1]
 
 
 def test_a_result_is_another_one_in_each_call():

@@ -60,8 +60,7 @@ bool DispatchHandlers::learn(Frame* frame) {
     return false;
   PyObject** given = frame->localsplus;
   WrapperWorld& wrappers = *values_.tensors().wrappers();
-  // Sizes that vary are no numbers there: the next capture is made with numbers.
-  if (values_.tensors().sizes().has_sizes() || !wrappers.keep_class(as_type(given[0]))) return false;
+  if (!wrappers.keep_class(as_type(given[0]))) return false;
   guards::SourceTable& sources = values_.sources();
   const guards::Source* cls = watch_.classes.class_source(given[0]);
   PyObject* found = class_entry(given[0], handler_name);
@@ -85,11 +84,14 @@ bool DispatchHandlers::learn(Frame* frame) {
 
 /// The tuple, the lists and the dict are made for this call.
 bool DispatchHandlers::learn_given(PyObject*& given) {
-  const TensorWorld& tensors = values_.tensors();
+  TensorWorld& tensors = values_.tensors();
   if (tensors.is_tensor(given)) {
     if (PyObject* real = tensors.wrappers()->behind(given)) Py_SETREF(given, Py_NewRef(real));
-    return values_.is_known(given);
+    return values_.is_known(given) && !tensors.sizes().is_number(given);
   }
+  // Sizes and floats that vary are no numbers there: the next capture is made with numbers.
+  if (tensors.sizes().has_sizes() && (tensors.sizes().from_symbolic(given) || values_.numbers().size_of(given)))
+    return false;
   if (PyTuple_CheckExact(given) || PyList_CheckExact(given)) {
     values_.make(given);
     PyObject** items = PySequence_Fast_ITEMS(given);
@@ -110,12 +112,23 @@ bool DispatchHandlers::learn_given(PyObject*& given) {
   return static_cast<bool>(names);
 }
 
+/// A size that varies, or a sequence with one.
+bool DispatchHandlers::holds_size(PyObject* value) {
+  if (values_.numbers().size_of(value) || values_.tensors().sizes().from_symbolic(value)) return true;
+  if (!PyTuple_Check(value) && !PyList_Check(value)) return false;
+  PyObject** const items = PySequence_Fast_ITEMS(value);
+  return std::any_of(items, items + PySequence_Fast_GET_SIZE(value),
+                     [this](PyObject* item) { return holds_size(item); });
+}
+
 bool DispatchHandlers::make_wrapper(PyObject* const* arguments, Py_ssize_t count) {
   PyObject* const names = run_.keyword_names;
   const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
   const bool is_known_class = count - named == 2 && PyType_Check(arguments[0]) && values_.is_known(arguments[0]) &&
                               values_.tensors().wrappers()->keep_class(as_type(arguments[0]));
-  if (!is_known_class || values_.tensors().sizes().has_sizes()) return false;
+  if (!is_known_class) return false;
+  for (Py_ssize_t i = 1; i < count; ++i)
+    if (holds_size(arguments[i])) return false;
   for (Py_ssize_t i = 0; i < named; ++i) {
     PyObject* value = arguments[2 + i];
     const bool is_left_out = value == Py_None || value == Py_False;

@@ -19,6 +19,7 @@ class DispatchHandlers final : Domain {
 
  private:
   bool learn_given(PyObject*& given);
+  bool holds_size(PyObject* value);
   bool keep_without_rule(PyObject* overload, PyObject* cls);
 };
 

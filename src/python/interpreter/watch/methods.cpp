@@ -98,6 +98,12 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
     }
     if (gives_class) return values_.pin(arguments[0]) && allow_made_result(Entry::tensor);
     if (text_of(name) == "new") put_new_empty(arguments, count);
+    if (const guards::Source* source = values_.source_of(self); source && text_of(name) == "storage_offset") {
+      const guards::Source* offset = values_.sources().member(source, guards::Member::storage_offset);
+      PyObject* number = guards::load(*offset, self, {});
+      return (number && values_.learn(number, offset)) ||
+             abandon("a method of tensors that is not understood", name);
+    }
     for (Py_ssize_t i = 0; i < count; ++i)
       if (!absorb_by_torch(values_, arguments[i]) && !absorb_all(arguments + i, 1, nullptr)) return false;
     if (text_of(name) == "new_tensor" || text_of(name) == "new") put_other_of_its_type(name, self, arguments);
