@@ -77,7 +77,8 @@ bool Absorption::absorb_one(PyObject* value) {
   if (!value || guards::is_scalar(value) || values_.tensors().is_plain(value)) return true;
   values_.keep_protocols(value);
   if (values_.tensors().is_tensor(value)) return values_.is_known(value);
-  if (is_traced_array(value)) return false;  // C code would find no array there.
+  if (is_traced_array(value)) return false;                           // C code would find no array there.
+  if (PyRange_Check(value) && values_.source_of(value)) return true;  // Its numbers are guarded where it is read.
   if (PySlice_Check(value)) return values_.source_of(value) ? absorb_slice(value) : absorb_made_slice(value);
   if (guards::is_array_scalar(value)) {
     keep_error_state(values_);

@@ -67,6 +67,7 @@ bool Operators::truth(PyObject* value) {
       (watch_.classes.special_function(value, "__bool__") || watch_.classes.special_function(value, "__len__"));
   if (is_derived_scalar(value) && !in_python && absorb(values_, value)) return true;
   if (guards::is_deque(value)) return values_.open(value) || abandon("a deque that cannot be guarded", value);
+  if (PyRange_Check(value) && values_.is_known(value)) return true;  // Its numbers are guarded.
   if (watch_.classes.acts_as_builtin(value, "__len__") && watch_.classes.keep_special(value, {"__bool__"})) {
     const guards::Source* source = values_.source_of(value);
     if (source && values_.effects().changed(value))

@@ -198,7 +198,7 @@ bool Values::learn(PyObject* value, const guards::Source* source) {
     if (!learn_deque(*this, value, source)) return false;
   } else {
     guards_.type(source, Py_TYPE(value));
-    const bool by_parts = is_given(source) || is_out_of_sight(value) ||
+    const bool by_parts = is_given(source) || is_out_of_sight(value) || PyRange_Check(value) ||
                           (is_instance(value) && tensors_.sizes().is_replaced(value, source));
     const bool is_read_by_parts = is_a(value, "collections.defaultdict") ? learn_factory(*this, value, source)
                                                                          : by_parts && learn_given(value, source);
