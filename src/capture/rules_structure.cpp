@@ -3,6 +3,7 @@
 
 #include "capture/arithmetic.h"
 #include "capture/index_map.h"
+#include "capture/input_place.h"
 #include "capture/window.h"
 #include "support/error.h"
 
@@ -275,6 +276,7 @@ bool as_strided_scatter(Call& call, const RuleRow&) {
     throw UserError(
         "braze: as_strided_scatter() reaches beyond the tensor that it was called on, which cannot be traced. Call "
         "it on the whole tensor.");
+  recorder.depend_on_place(recorder.view_of(self), whole_place);  // The result begins where it does, too.
   write(recorder, *window, recorder.value_of(source));
   if (call.entry.mode == OpEntry::Mode::functional) return call.give_tensor(clone);
   return is_kernel_dtype(dtype) && call.give(recorder.value_of(clone));

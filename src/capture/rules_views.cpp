@@ -3,6 +3,7 @@
 
 #include "capture/call.h"
 #include "capture/index_map.h"
+#include "capture/input_place.h"
 #include "capture/window.h"
 #include "support/error.h"
 
@@ -362,6 +363,7 @@ bool as_strided(Call& call, const RuleRow&) {
     throw UserError(
         "braze: as_strided() reaches beyond the tensor that it was called on, or that tensor has gaps in "
         "memory, which cannot be traced. Call it on the whole tensor, or on a clone().");
+  if (call.has(3)) call.recorder.depend_on_place(x->view, whole_place);
   return call.give_tensor(call.recorder.wrap_view(window, x->tensor));
 }
 

@@ -75,8 +75,7 @@ FormResult fill_diagonal(FormArguments arguments) {
   if (arguments[2].toBool() && height > width + 1) {
     const c10::SymInt between = width + 1, row = self.sym_stride(0), column = self.sym_stride(1);
     const c10::SymInt count = (height * width + width) / between - width;
-    self.as_strided_symint({count}, {row + column}, self.sym_storage_offset() + row * between)
-        .fill_(arguments[1].toScalar());
+    self.slice_symint(0, between).as_strided_symint({count}, {row + column}).fill_(arguments[1].toScalar());
   }
   return self;
 }

@@ -207,7 +207,7 @@ struct Trace {
   std::vector<OutputRecipe> outputs;  ///< One per returned tensor.
   std::vector<OutputRecipe> hidden;   ///< Tensors that returned views are views of, and nothing else.
   std::vector<uint32_t> writes;       ///< By graph input: by how much its version counter moves.
-  /// By graph input: its place in its storage, in bytes, counts modulo this for views as larger elements.
+  /// By graph input: its place in its storage, in bytes, counts modulo this; all of it: whole_place.
   std::vector<uint32_t> place_modulus;
   std::vector<SymbolSource> symbols;     ///< By slot, where sizes of the graph are expressions.
   std::vector<std::string> specialised;  ///< Sizes that were to be expressions and had to be numbers, and why.

@@ -1,8 +1,10 @@
 // runtime/bind.cpp: from the plan to steps that need no looking up: addresses, operands, results, lifetimes.
 #include <bit>
+#include <limits>
 #include <map>
 #include <unordered_map>
 
+#include "capture/input_place.h"
 #include "loops/layout.h"
 #include "loops/memory.h"
 #include "runtime/inputs_apart.h"
@@ -140,7 +142,8 @@ void Program::Impl::bind_inputs(const std::vector<at::Tensor>& example_arguments
       input.alias_class = first.input;
       input.alias_offset = static_cast<const char*>(example->const_data_ptr()) - first.address;
     }
-    const uint32_t modulus = i < trace.place_modulus.size() ? trace.place_modulus[i] : 1;
+    int64_t modulus = i < trace.place_modulus.size() ? trace.place_modulus[i] : 1;
+    if (modulus == capture::whole_place) modulus = std::numeric_limits<int64_t>::max();
     if (example && modulus > 1)
       places.push_back(
           {i, modulus, example->storage_offset() * static_cast<int64_t>(example->itemsize()) % modulus});

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "runtime/program.h"
@@ -18,12 +19,18 @@ struct FamilyTrace {
   void check_guesses(std::span<const int64_t> symbols) const;
   /// Of numbers, verified.
   capture::Trace at(std::span<const int64_t> symbols) const;
+  /// Throws UserError where one begins at another place in its storage than when the trace was made, and that
+  /// counts.
   /// \param arguments  tells which of them share storage; one a graph argument.
   ProgramOptions options_for(const std::vector<at::Tensor>& arguments) const;
 
   capture::Trace trace;
   ProgramOptions options;
   PhaseTimes times;  ///< Of the capture: part of the first program's.
+
+ private:
+  /// In bytes, of the arguments whose place counts as a whole (Trace::place_modulus).
+  std::vector<std::pair<uint32_t, int64_t>> places_;
 };
 
 }  // namespace braze::runtime

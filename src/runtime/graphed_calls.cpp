@@ -120,7 +120,7 @@ CudaGraphFacts GraphedCalls::facts() const {
 
 std::string GraphedCalls::obstacle() const {
   if (!cuda_graph_recorder()) return "CUDA graphs are recorded through PyTorch's Python modules, and there is none";
-  if (!program_.places.empty()) return "an argument is viewed as larger elements";
+  if (!program_.places.empty()) return "the place of an argument in its storage counts";
   return parts_.obstacle;
 }
 

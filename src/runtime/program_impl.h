@@ -74,7 +74,7 @@ struct BoundStep {
   uint32_t planned = 0;                   ///< The step of the plan that it is, or that its first kernel is.
 };
 
-/// A graph input that is viewed as larger elements: where it begins in its storage decides whether it can be.
+/// A graph input of which it counts where it begins in its storage: views as larger elements, as_strided().
 struct InputPlace {
   uint32_t input;
   int64_t modulus, remainder;  ///< In bytes.

@@ -188,8 +188,9 @@ void Program::Impl::load_inputs(Frame& frame, const at::Tensor* const* arguments
   for (const auto& [i, modulus, remainder] : places)
     if (place_of(*frame.inputs[i]) % modulus != remainder) [[unlikely]]
       throw UserError(concat("`", trace.graph->inputs()[i].name,
-                             "` begins at another place in its storage than when the program was traced, where it "
-                             "was viewed as larger elements. Trace again with such an argument."),
+                             "` begins at another place in its storage than when the program was traced, which "
+                             "counts for as_strided() and for views as larger elements. Trace again with such an "
+                             "argument."),
                       UserError::Kind::value);
   for (const auto& [buffer, i] : input_buffers) load_input(frame, buffer, i);
 }

@@ -72,6 +72,16 @@ def test_a_program_of_larger_elements_refuses_an_odd_place():
         program(torch.randn(5)[1:])
 
 
+def test_a_program_that_counts_from_the_storage_refuses_another_place():
+    program = braze.trace(lambda x: x.as_strided((2,), (1,), 3) + 1, (torch.randn(6)[2:],))
+    x = torch.arange(6.0)
+    assert program(x[2:]).tolist() == [4, 5]
+    with pytest.raises(braze.Error, match="another place"):
+        program(x[1:5])
+    moved = braze.trace(lambda x: x.as_strided((2,), (2,)) + 1, (torch.randn(6)[2:],))
+    assert moved(x[1:5]).tolist() == [2, 4]
+
+
 def test_memory_that_two_storages_share_is_one_memory():
     program = braze.trace(lambda x, y: (x.add_(1), y * 2)[1], (torch.zeros(4), torch.zeros(4)))
     array = torch.zeros(4).numpy()
