@@ -15,6 +15,10 @@ std::optional<Matrices> matrices(Call& call, size_t i, size_t rank) {
   if (a->sizes.size() != rank || b->sizes.size() != rank || a->sizes[rank - 1] != b->sizes[rank - 2])
     return std::nullopt;
   if (rank == 3 && a->sizes[0] != b->sizes[0]) return std::nullopt;
+  // What ATen has no products of raises whether or not the result is used, which a call is asked for.
+  const bool is_refused =
+      a->dtype == ScalarType::Bool || (call.tensor(i).is_cuda() && c10::isIntegralType(a->dtype, false));
+  if (is_refused) return std::nullopt;
   return Matrices{std::move(*a), std::move(*b)};
 }
 

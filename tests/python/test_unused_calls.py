@@ -143,3 +143,33 @@ def test_raises_as_eager_though_algebra_needs_it_not(name, way):
         else:
             torch.testing.assert_close(got, wanted)
     assert outcome(function, refused, other) is outcome(call, refused)
+
+
+BOOL_PRODUCTS = {
+    "of matrices": lambda x: x[0] @ x[0],
+    "of batches": lambda x: x @ x,
+    "added to a matrix": lambda x: torch.addmm(x[0], x[0], x[0]),
+    "added to a batch": lambda x: torch.baddbmm(x, x, x),
+    "of a layer": lambda x: F.linear(x, x[0]),
+    "by indices": lambda x: torch.einsum("bij,bkj->bik", x, x),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", BOOL_PRODUCTS)
+def test_bools_have_no_products(name, dynamic):
+    product = BOOL_PRODUCTS[name]
+
+    def unused(x):
+        product(x)
+        return x + 1
+
+    compiled = braze.compile(unused, dynamic=dynamic)
+    for size in (3, 3, 4):
+        x = torch.ones(2, size, size, dtype=torch.bool)
+        with pytest.raises(NotImplementedError) as expected:
+            unused(x)
+        with pytest.raises(NotImplementedError) as raised:
+            compiled(x)
+        assert str(raised.value) == str(expected.value)
+        assert compiled(x.float()).equal(x.float() + 1)
