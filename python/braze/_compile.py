@@ -3,6 +3,7 @@
 import copyreg
 import functools
 import inspect
+import types
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
@@ -115,7 +116,7 @@ def compile_callable(function: Function, settings: dict[str, Any]) -> Function:
     if not hasattr(C, "CompiledFunction"):
         raise C.Error("braze.compile captures Python on CPython 3.11 and 3.12 only; braze.trace works here.")
     compiled = C.CompiledFunction(
-        _caller_of(function) if C.is_called_specially(_behind_partials(function)) else function,
+        _caller_of(function) if C.is_called_specially(_bare(function)) else function,
         {
             "backend": _runner(settings),
             **{name: settings[name] for name in (*_CHOICES, *CAPTURE_SETTINGS)},
@@ -132,9 +133,10 @@ def compile_callable(function: Function, settings: dict[str, Any]) -> Function:
     return compiled
 
 
-def _behind_partials(function: Function) -> Function:
-    while isinstance(function, functools.partial):
-        function = function.func
+def _bare(function: Function) -> Function:
+    """Without what is filled in: arguments, or the object that it is a method of."""
+    while isinstance(function, (functools.partial, types.MethodType)):
+        function = function.func if isinstance(function, functools.partial) else function.__func__
     return function
 
 

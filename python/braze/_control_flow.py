@@ -125,14 +125,30 @@ def map(f: Function, xs: Any, *args: Any) -> Any:
     return tree_unflatten([torch.stack(list(column)) for column in zip(*rows, strict=True)], row_spec)
 
 
+def foreach_map(op: Function, *operands: Any, **settings: Any) -> Any:
+    """torch._higher_order_ops.foreach_map: by rows, as far as the shortest list goes."""
+    if settings:
+        C.end_graph("foreach_map with settings of its own")
+    lengths = [len(one) for one in operands if isinstance(one, (list, tuple))]
+    if not lengths:
+        return op(*operands)
+    return [
+        op(*[one[row] if isinstance(one, (list, tuple)) else one for one in operands])
+        for row in range(min(lengths))
+    ]
+
+
 def _are_tensors(values: Any) -> bool:
     return all(isinstance(value, torch.Tensor) for value in values)
+
+
+STAND_INS = {"while_loop": while_loop, "scan": scan, "map": map, "foreach_map": foreach_map}
 
 
 def install() -> None:
     """Tells the compiled part. Names that this version of PyTorch does not have are left out."""
     C.set_stand_in(torch.cond, cond)
-    for name, stand_in in (("while_loop", while_loop), ("scan", scan), ("map", map)):
+    for name, stand_in in STAND_INS.items():
         function = getattr(torch._higher_order_ops, name, None)
         if callable(function):
             C.set_stand_in(function, stand_in)

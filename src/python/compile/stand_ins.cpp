@@ -318,11 +318,12 @@ bool is_kept_from_dynamo(PyObject* function) noexcept {
 
 namespace {
 
-/// Whether a capture that meets a call of it does more than to run its code: it calls something else, or loads what
-/// functions that transform others need, which waits for the call.
+/// Whether a capture that meets a call of it does more than to watch its code: it calls something else, or runs it
+/// unwatched, or loads what functions that transform others need, which waits for the call.
 bool is_called_specially(PyObject* function) noexcept {
   if (all_stand_ins().contains(function)) return true;
-  return PyFunction_Check(function) && (is_of_transforms(function) || late_form_of(function));
+  if (!PyFunction_Check(function)) return false;
+  return is_of_transforms(function) || module_of(function) == "torch.utils._pytree" || late_form_of(function);
 }
 
 }  // namespace
@@ -338,7 +339,7 @@ void add_stand_ins(py::module_& module) {
       "Captures call the second function or class in the place of the first.");
   module.def(
       "is_called_specially", [](py::handle function) { return is_called_specially(function.ptr()); },
-      py::arg("function"), "Whether captures do more where it is called than to run its code.");
+      py::arg("function"), "Whether captures do more where it is called than to watch its code.");
   module.def(
       "set_traced_arrays",
       [](const py::type& arrays, const py::type& numbers, const py::type& given) {

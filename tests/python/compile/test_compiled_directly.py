@@ -56,6 +56,21 @@ COMPILED = {
         "lambda a, b: a + b, torch.arange(12.0).view(4, 3), 0, True, 'generic'",
         "lambda f, xs, dim, *rest: xs.flip(0).cumsum(0).flip(0)",
     ),
+    "foreach_map": (
+        "torch._higher_order_ops.foreach_map",
+        "torch.add, [torch.ones(3), torch.zeros(2)], 2.0",
+        "lambda f, tensors, number: [f(one, number) for one in tensors]",
+    ),
+    "tree_map": (
+        "torch.utils._pytree.tree_map",
+        "lambda a: a + 1, {'a': torch.ones(3), 'b': [torch.zeros(2)]}",
+        "lambda f, tree: {'a': f(tree['a']), 'b': [f(tree['b'][0])]}",
+    ),
+    "a method with a form of its own": (
+        "torch.nn.BatchNorm2d(3, momentum=None).forward",
+        "torch.ones(2, 3, 4, 4)",
+        "lambda x: x * 0",
+    ),
     "vmap": ("torch.vmap(torch.dot)", "torch.ones(4, 3), torch.ones(4, 3)", "lambda a, b: (a * b).sum(1)"),
     "grad": ("torch.func.grad(lambda x: x.sin().sum())", "torch.ones(3)", "torch.cos"),
     "vjp": (

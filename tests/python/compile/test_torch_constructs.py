@@ -230,6 +230,13 @@ def test_scan_along_other_dimensions():
             check_whole(running(dim, reverse), (x,))
 
 
+def test_foreach_map():
+    foreach_map = pytest.importorskip("torch._higher_order_ops.foreach_map").foreach_map
+    check_whole(lambda x: foreach_map(torch.add, [x, x * 2, x], (x, x + 1)), (X,))
+    check_whole(lambda x: foreach_map(lambda a, b, c: a * b.sin() + c, [x, x + 1], [x, x], 2.0), (X,), (-X,))
+    check_whole(lambda x: foreach_map(torch.mul, x, x + 1), (X,))
+
+
 def test_scan_over_nothing():
     scan = pytest.importorskip("torch._higher_order_ops.scan").scan
     check_whole(lambda x: scan(lambda carry, row: (carry, row), x + 1, []), (X,))
