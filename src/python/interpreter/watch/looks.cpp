@@ -4,6 +4,7 @@
 #include <opcode.h>
 
 #include <array>
+#include <bit>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -57,6 +58,20 @@ bool assertion_error(Watch& watch, Activation&, int) {
 }
 
 bool makes(Watch& watch, Activation&, int) {
+  return watch.run.allow_made_result();
+}
+
+/// The list of `f(x, *a)`, which a call of another segment may have filled.
+bool tuple_of_list(Watch& watch, Activation& a, int) {
+  return watch.containers.iterate(a.peek(1)) && watch.run.allow_made_result();
+}
+
+/// Defaults, annotations and cells below the code, which an earlier segment may have put together.
+bool makes_function(Watch& watch, Activation& a, int arg) {
+  const int parts = std::popcount(static_cast<unsigned>(arg));
+  for (int depth = 2; depth < 2 + parts; ++depth)
+    if (!watch.run.values.open(a.peek(depth)))
+      return watch.run.abandon("a container that cannot be guarded", a.peek(depth));
   return watch.run.allow_made_result();
 }
 

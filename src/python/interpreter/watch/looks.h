@@ -21,6 +21,8 @@ bool splits_group(Watch&, Activation&, int);
 bool nothing(Watch&, Activation&, int);
 bool assertion_error(Watch&, Activation&, int);
 bool makes(Watch&, Activation&, int);
+bool tuple_of_list(Watch&, Activation&, int);
+bool makes_function(Watch&, Activation&, int);
 // ---- operators
 bool operand(Watch&, Activation&, int);
 bool truth(Watch&, Activation&, int);

@@ -71,7 +71,7 @@ bool intrinsic_1(Watch& watch, Activation& a, int arg) {
   switch (arg) {
     case INTRINSIC_STOPITERATION_ERROR: return watch.run.allow_made_result();
     case INTRINSIC_UNARY_POSITIVE: return operand(watch, a, arg);
-    case INTRINSIC_LIST_TO_TUPLE: return makes(watch, a, arg);
+    case INTRINSIC_LIST_TO_TUPLE: return tuple_of_list(watch, a, arg);
     default: return unknown(watch, a, arg);
   }
 }
