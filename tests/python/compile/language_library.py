@@ -64,8 +64,7 @@ statements(
     "3",
     "def g(t: Optional[torch.Tensor], n: List[int] = (1,)) -> Callable[[int], int]: return t\ny = g(y)",
     "def g(t: 'torch.Tensor') -> dict[str, int]: return t * 2\ny = g(y)",
-    "def g(t: torch.Tensor | None, m: None | nn.Module = None) -> nn.Parameter | None: return t\ny = g(y)",
-    "class A(type): pass\nclass B(metaclass=A): pass\ny = y * len((B | None).__args__) * len((None | B).__args__)",
+    "def g(t: torch.Tensor | None, m: None | torch.nn.Module = None) -> torch.Size | None: return t\ny = g(y)",
 )
 expressions(
     "patterns",

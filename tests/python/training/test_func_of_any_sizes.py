@@ -86,6 +86,8 @@ BRANCHED = {
     "vmap with a branch": lambda x, w: T.vmap(lambda a: a * (1 if len(a) > 4 else 2), in_dims=1)(x),
 }
 CAPTURES = {**dict.fromkeys(PROGRAMS, 2), **dict.fromkeys(BRANCHED, 3), **dict.fromkeys(FOR_EACH_SIZE, 5)}
+if not torch.__version__.startswith("2.13"):  # Jacobians of an older PyTorch are made for each size.
+    CAPTURES |= dict.fromkeys(("jacrev of all", "jacfwd", "hessian"), 5)
 ALL = {**PROGRAMS, **BRANCHED, **FOR_EACH_SIZE}
 
 
