@@ -67,11 +67,7 @@ def compile(
     ...     return torch.softmax(x * scale, -1)
     """
     settings = settings_of(fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options)
-    if not isinstance(disable, bool):
-        raise C.ArgumentTypeError(f"disable is True or False, not {disable!r}")
-    if model is None:
-        return functools.partial(compile_by, settings=settings, disable=disable)
-    return compile_by(model, settings=settings, disable=disable)
+    return compile_by(model, settings, disable)
 
 
 def settings_of(
@@ -93,8 +89,16 @@ def settings_of(
     return settings | choices | {"backend": backend}
 
 
-def compile_by(model: Function, settings: dict[str, Any], disable: bool = False) -> Any:
-    """What compile() gives for a model, by settings that are checked."""
+def compile_by(model: Function | None, settings: dict[str, Any], disable: bool) -> Any:
+    """What compile() gives for a model, or for none, by what settings_of() gives."""
+    if not isinstance(disable, bool):
+        raise C.ArgumentTypeError(f"disable is True or False, not {disable!r}")
+    if model is None:
+        return functools.partial(_compile, settings=settings, disable=disable)
+    return _compile(model, settings, disable)
+
+
+def _compile(model: Function, settings: dict[str, Any], disable: bool) -> Any:
     if not callable(model):
         raise C.ArgumentTypeError(_why_not(model))
     if disable:

@@ -92,10 +92,8 @@ def scan(combine_fn: Function, init: Any, xs: Any, *, dim: int = 0, reverse: boo
     if not _are_tensors(leaves) or not -leaves[0].ndim <= dim < leaves[0].ndim:
         C.end_graph("scan over what is no tensors of one length")
     dim = dim % leaves[0].ndim  # Of what goes in: results may have others.
-    if any([leaf.ndim <= dim for leaf in leaves]):
-        C.end_graph("scan over what is no tensors of one length")
     count = leaves[0].shape[dim]
-    if count == 0 or any([leaf.shape[dim] != count for leaf in leaves]):
+    if count == 0 or any([leaf.ndim <= dim or leaf.shape[dim] != count for leaf in leaves]):
         C.end_graph("scan over what is no tensors of one length")
     steps = range(count - 1, -1, -1) if reverse else range(count)
     carry, rows = init, []

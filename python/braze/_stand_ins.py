@@ -513,7 +513,7 @@ def install() -> None:
     _gradients_within.install()
     _optimizer_steps.install()
     _tensors_of_data.install()
-    _wrappers.install(C.set_stand_in)
+    _wrappers.install()
     if torch.backends.opt_einsum.is_available():
         C.assume_constant_result(_path_for)
         C.set_stand_in(torch.backends.opt_einsum.get_opt_einsum().contract_path, contract_path)

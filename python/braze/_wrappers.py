@@ -1,6 +1,5 @@
 """What captures run in the place of PyTorch's helpers for classes with a `__torch_dispatch__`."""
 
-from collections.abc import Callable
 from typing import Any
 
 from torch.utils import _python_dispatch
@@ -20,5 +19,5 @@ def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> 
     return out
 
 
-def install(set_stand_in: Callable[[Any, Any], None]) -> None:
-    set_stand_in(_python_dispatch.return_and_correct_aliasing, return_and_correct_aliasing)
+def install() -> None:
+    C.set_stand_in(_python_dispatch.return_and_correct_aliasing, return_and_correct_aliasing)

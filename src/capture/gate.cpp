@@ -240,10 +240,15 @@ static bool is_transforming() {
   return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
 }
 
-bool builds_python_tensor() {
+/// The layers of transforms are left out: in code of Python's that the dispatcher has called, and where PyTorch
+/// makes a tensor of Python's data.
+static bool are_layers_excluded() {
   return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) &&
-         c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::FuncTorchDynamicLayerBackMode) &&
-         c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::DeferredInit);
+         c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::FuncTorchDynamicLayerBackMode);
+}
+
+bool builds_python_tensor() {
+  return are_layers_excluded() && c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::DeferredInit);
 }
 
 std::string_view running_composite() {
@@ -267,10 +272,8 @@ void open_gate() {
 }
 
 bool is_within_handler() {
-  return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) &&
-         c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::FuncTorchDynamicLayerBackMode) &&
-         c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::PythonTLSSnapshot) &&
-         !c10::impl::tls_is_dispatch_key_excluded(kGateKey) && !builds_python_tensor();
+  return are_layers_excluded() && !builds_python_tensor() && !is_below_gate() &&
+         c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::PythonTLSSnapshot);
 }
 
 struct GateKernel {
@@ -351,16 +354,17 @@ struct GateKernel {
     const auto& arguments = op.schema().arguments();
     const std::span<const c10::IValue> given(stack->data() + stack->size() - arguments.size(), arguments.size());
     bool any = false, any_tracked = false, any_written = false;
+    for_each_tensor(given, [&](const at::Tensor& tensor, uint32_t, int32_t) { any |= is_dispatched(tensor); });
     const bool is_within = is_within_handler();
+    if (!any && !is_within) return false;  // Nearly all calls.
     for_each_tensor(given, [&](const at::Tensor& tensor, uint32_t place, int32_t) {
       const bool is_dispatched_here = is_dispatched(tensor);
-      any |= is_dispatched_here;
       any_tracked |= is_dispatched_here ? tensor.requires_grad() : recorder.is_tracked(tensor);
       // Below autograd versions stay as they are.
       any_written |=
           is_written(arguments[place]) && (!is_within || is_dispatched_here || is_from_outside(recorder, tensor));
     });
-    if (any_written && (any || is_within)) throw UserError("braze: a wrapper, or what it holds, is written");
+    if (any_written) throw UserError("braze: a wrapper, or what it holds, is written");
     if (!any) return false;
     const bool is_composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
     if (any_tracked && !is_composite && at::GradMode::is_enabled() && !is_within)

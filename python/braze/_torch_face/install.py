@@ -67,8 +67,6 @@ def compile(
         options=options,
     )
     settings |= _READS if fullgraph else {}
-    if model is None:
-        return functools.partial(compile_by, settings=settings, disable=disable)
     return compile_by(model, settings, disable)
 
 

@@ -24,8 +24,8 @@ bool TorchWrappers::keep_class(PyTypeObject* type) {
 }
 
 bool TorchWrappers::is_wrapper(PyObject* object) const {
-  return guards::is_tensor(object) && is_wrapper_class(Py_TYPE(object)) &&
-         capture::is_wrapper(THPVariable_Unpack(object));
+  return guards::is_tensor(object) && capture::is_wrapper(THPVariable_Unpack(object)) &&
+         is_wrapper_class(Py_TYPE(object));
 }
 
 bool TorchWrappers::may_read(PyObject* name) const {
@@ -59,8 +59,7 @@ bool TorchWrappers::learn(PyObject* tensor, const guards::Source* source) {
   static PyObject* const name = PyUnicode_InternFromString("__torch_dispatch__");  // For good.
   PyObject* dict = guards::instance_dict(tensor);
   const bool is_own = dict && PyDict_GetItemWithError(dict, name);
-  if (is_own || !is_wrapper(tensor) || !keep_class(Py_TYPE(tensor)) ||
-      !guards_.tensor(source, tensor, 1, guards::GuardSet::Which::any))
+  if (is_own || !keep_class(Py_TYPE(tensor)) || !guards_.tensor(source, tensor, 1, guards::GuardSet::Which::any))
     return false;
   guards_.lacks(source, name);
   learnt_.push_back({tensor, source});

@@ -1,5 +1,6 @@
 """Classes derived from torch.Tensor and Parameter that leave to these what operators do with their instances."""
 
+import compiling
 import pytest
 import torch
 from torch import nn
@@ -39,13 +40,8 @@ def seen(value):
     return [seen(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
-def in_one_graph(function, arguments, calls=4):
-    compiled = C.CompiledFunction(function)
-    for number in range(calls):
-        assert seen(compiled(*arguments(number))) == seen(function(*arguments(number)))
-    assert compiled.counts() == {"captured": 1, "replayed": calls - 1, "native": 0}, compiled.reasons()
-    found = braze.explain(function)(*arguments(0))
-    assert found.graph_count <= 1 and found.graph_break_count == 0, found.break_reasons
+def in_one_graph(function, arguments):
+    compiling.in_one_graph(function, arguments, seen)
 
 
 MADE = {

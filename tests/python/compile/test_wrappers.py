@@ -3,6 +3,7 @@
 import copy
 from concurrent.futures import ThreadPoolExecutor
 
+import compiling
 import pytest
 import torch
 import wrapper_classes as classes
@@ -43,14 +44,8 @@ def seen(value):
     return {key: seen(one) for key, one in value.items()} if isinstance(value, dict) else value
 
 
-def in_one_graph(function, arguments, calls=4):
-    """The first calls may load what operators on such tensors look for."""
-    compiled = C.CompiledFunction(function)
-    for number in range(calls):
-        assert seen(compiled(*arguments(number))) == seen(function(*arguments(number)))
-    assert compiled.counts() == {"captured": 1, "replayed": calls - 1, "native": 0}, compiled.reasons()
-    found = braze.explain(function)(*arguments(0))
-    assert found.graph_count <= 1 and found.graph_break_count == 0, found.break_reasons
+def in_one_graph(function, arguments):
+    compiling.in_one_graph(function, arguments, seen)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -7,6 +7,7 @@
 #include "python/guards/scalar.h"
 #include "python/guards/storage_access.h"
 #include "python/interpreter/watch/absorb.h"
+#include "python/interpreter/watch/calling_back.h"
 #include "python/interpreter/watch/computing.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/pairs_of_sizes.h"
@@ -102,11 +103,6 @@ const Names& looking_iterators() {
                               "itertools.starmap",
                               "itertools.takewhile"};
   return names;
-}
-
-/// A function in Python, perhaps bound: it is watched when C code calls it.
-bool calls_back(PyObject* callable) {
-  return PyFunction_Check(callable) || Py_IS_TYPE(callable, &PyMethod_Type);
 }
 
 /// Builtin classes whose instances keep the arguments, and do not look into them.

@@ -46,13 +46,17 @@ bool names_builtin_codec(PyObject* const* names, Py_ssize_t count) {
   return true;
 }
 
+/// What a call by place alone passes says how large a tensor is to be.
+static bool are_of_size(PyObject* const* arguments, Py_ssize_t count) {
+  return (count == 1 && is_a(arguments[0], "torch.Size")) ||
+         (count > 0 && std::all_of(arguments, arguments + count,
+                                   [](PyObject* argument) { return PyLong_CheckExact(argument); }));
+}
+
 /// `x.new(2, 3)` and `x.new(size)` ask the tensor for its legacy class, which tracers do not have: they are what
 /// new_empty() gives.
-void Methods::put_new_empty(PyObject* const* arguments, Py_ssize_t count) {
-  const bool is_size = count == 1 && is_a(arguments[0], "torch.Size");
-  const bool are_sizes = count > 0 && std::all_of(arguments, arguments + count,
-                                                  [](PyObject* argument) { return PyLong_CheckExact(argument); });
-  if (run_.keyword_names || !(is_size || are_sizes) || !run_.callee) return;
+void Methods::put_new_empty() {
+  if (!run_.callee) return;
   PyObject *callee = *run_.callee, *other = class_entry(values_.tensors().tensor_type(), "new_empty");
   if (!other || !Py_IS_TYPE(other, &PyMethodDescr_Type)) return;
   if (Py_IS_TYPE(callee, &PyMethodDescr_Type)) {
@@ -97,7 +101,9 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
       return why ? abandon(*why) : abandon("a method of tensors that is not understood", name);
     }
     if (gives_class) return values_.pin(arguments[0]) && allow_made_result(Entry::tensor);
-    if (text_of(name) == "new") put_new_empty(arguments, count);
+    const bool is_new = text_of(name) == "new",
+               is_of_size = is_new && !run_.keyword_names && are_of_size(arguments, count);
+    if (is_of_size) put_new_empty();
     if (const guards::Source* source = values_.source_of(self); source && text_of(name) == "storage_offset") {
       const guards::Source* offset = values_.sources().member(source, guards::Member::storage_offset);
       PyObject* number = guards::load(*offset, self, {});
@@ -106,7 +112,7 @@ bool Methods::call_method(PyObject* name, PyObject* self, PyObject* const* argum
     }
     for (Py_ssize_t i = 0; i < count; ++i)
       if (!absorb_by_torch(values_, arguments[i]) && !absorb_all(arguments + i, 1, nullptr)) return false;
-    if (text_of(name) == "new_tensor" || text_of(name) == "new") put_other_of_its_type(name, self, arguments);
+    if ((is_new && !is_of_size) || text_of(name) == "new_tensor") put_other_of_its_type(name, self, arguments);
     return allow_made_result(Entry::tensor);
   }
   if (is_a(self, "torch.device") && (text_of(name) == "__enter__" || text_of(name) == "__exit__"))

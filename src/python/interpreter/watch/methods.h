@@ -26,7 +26,7 @@ class Methods final : Domain {
 
  private:
   bool bind_function(PyObject* function, PyObject* const* arguments, Py_ssize_t count);
-  void put_new_empty(PyObject* const* arguments, Py_ssize_t count);
+  void put_new_empty();
   void put_other_of_its_type(PyObject* name, PyObject* self, PyObject* const* arguments);
   bool call_object_slot(std::string_view name, PyObject* self, PyObject* const* arguments, Py_ssize_t count);
 };

@@ -11,6 +11,7 @@
 #include "python/guards/deque.h"
 #include "python/guards/torch_values.h"
 #include "python/interpreter/activation.h"
+#include "python/interpreter/watch/calling_back.h"
 #include "python/interpreter/watch/look_ups.h"
 #include "python/interpreter/watch/sizes.h"
 #include "python/interpreter/watch/typed_dicts.h"
@@ -310,13 +311,10 @@ bool Sizes::builtin_of_sizes(PyObject* callable, PyObject* const* arguments, Py_
   if (PyType_Check(callable) && is_iterator_of_others(reinterpret_cast<PyTypeObject*>(callable))) {
     // The items are handed on as they are, also to code in Python. Who is given them by C code looks.
     if (calls_for_items(reinterpret_cast<PyTypeObject*>(callable)) &&
-        (count == 0 || (!PyFunction_Check(arguments[0]) && !Py_IS_TYPE(arguments[0], &PyMethod_Type) &&
-                        !takes_named(arguments, count))))
+        (count == 0 || (!calls_back(arguments[0]) && !takes_named(arguments, count))))
       return false;
     const bool accumulates = is_exact_type(callable, "itertools.accumulate");
-    if (accumulates && (count != 2 || run_.keyword_names ||
-                        (!PyFunction_Check(arguments[1]) && !Py_IS_TYPE(arguments[1], &PyMethod_Type))))
-      return false;
+    if (accumulates && (count != 2 || run_.keyword_names || !calls_back(arguments[1]))) return false;
     if (std::any_of(arguments, arguments + count, [&](PyObject* one) { return values_.numbers().size_of(one); }))
       return false;
     for (Py_ssize_t i = 0; i < count; ++i) values_.numbers().hand_to_iterator(arguments[i]);

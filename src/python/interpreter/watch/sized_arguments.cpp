@@ -89,7 +89,7 @@ class Arguments {
 
 void give_tracers(Watch& watch, Frame* frame) {
   // What takes trees apart hands its leaves on as they are, and may change the trees.
-  if (text_of(PyDict_GetItemString(frame->f_globals, "__name__")) == "torch.utils._pytree") return;
+  if (is_of_trees(reinterpret_cast<PyObject*>(function_of(frame)))) return;
   const PyCodeObject* const code = frame->f_code;
   const int count = code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS) +
                     !!(code->co_flags & CO_VARKEYWORDS);

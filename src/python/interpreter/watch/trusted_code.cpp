@@ -109,7 +109,7 @@ bool TrustedCode::call_trusted(PyObject* function, PyObject* const* arguments, P
   for (Py_ssize_t i = 0; i < count; ++i)
     if (!opens_for_trusted(arguments[i])) return false;
   // A C function is handed leaves of trees as they are; what else is given to such code gets tracers.
-  const bool hands_on = module_with(reinterpret_cast<PyFunctionObject*>(function)->func_globals) == kTreeModule;
+  const bool hands_on = is_of_trees(function);
   const bool any_in_c = hands_on && std::any_of(arguments, arguments + count, [](PyObject* one) {
                           PyObject* function = behind_partials(one);
                           return PyCFunction_Check(function) || Py_IS_TYPE(function, &PyMethodDescr_Type);
